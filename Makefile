@@ -1,0 +1,30 @@
+# Two commands are enough on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test check bench clean
+
+demo: $(READY)  ## the main job on the built-in data; leaves demo/ to look at
+	$(BIN)/icpe demo -o demo --force
+
+test: $(READY)  ## all tests, as CI runs them
+	$(BIN)/pytest -n auto -q
+
+check: $(READY)  ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## speed and memory as ratios, see bench/README.md
+	$(BIN)/python bench/foundation.py
+
+clean:  ## forget the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+
+# The stamp file makes a second run start at once; it is renewed when the dependencies change.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[plot,dev]'
+	touch $@

@@ -1,0 +1,47 @@
+"""Train recommenders on implicit feedback so that niche items are not drowned by head items.
+
+The names below load on first use, so that ``import icpe`` and ``icpe --help`` stay instant.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from icpe import split as split
+    from icpe.data import Interactions as Interactions
+    from icpe.data import World as World
+    from icpe.data import describe as describe
+    from icpe.data import make_world as make_world
+    from icpe.data import open_log as open_log
+    from icpe.errors import ConfigError as ConfigError
+    from icpe.errors import DataError as DataError
+    from icpe.errors import IcpeError as IcpeError
+    from icpe.errors import NotFittedError as NotFittedError
+
+_HOME = {
+    "Interactions": "icpe.data",
+    "World": "icpe.data",
+    "describe": "icpe.data",
+    "make_world": "icpe.data",
+    "open_log": "icpe.data",
+    "ConfigError": "icpe.errors",
+    "DataError": "icpe.errors",
+    "IcpeError": "icpe.errors",
+    "NotFittedError": "icpe.errors",
+}
+
+__all__ = [*_HOME, "split"]  # noqa: PLE0604 - the keys are strings
+
+
+def __getattr__(name: str) -> Any:
+    if name == "split":
+        return import_module("icpe.split")
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'icpe' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

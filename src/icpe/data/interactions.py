@@ -1,0 +1,281 @@
+"""The log: who used what, once per pair, in one canonical order."""
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from icpe import columns as col
+from icpe.data.core import core_mask, largest_core
+from icpe.data.encode import IdType, encode_ids
+from icpe.data.items import align_item_info
+from icpe.data.order import order_pairs
+from icpe.data.read import Format, read_table
+from icpe.data.table import Columns, Table
+from icpe.data.values import TimeUnit, parse_times, parse_weights
+from icpe.errors import ConfigError, DataError
+from icpe.files import write_atomically
+from icpe.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What happened between the file and the log, so that it can be said."""
+
+    source: str = "memory"
+    rows: int = 0
+    duplicates: int = 0
+    below_min_weight: int = 0
+    ignored_columns: tuple[str, ...] = ()
+    k_core: int | None = None
+    removed_by_k_core: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """Distinct pairs of users and items, with the caller's ids outside and codes 0, 1, 2, … inside.
+
+    Ids are sorted and pairs are ordered by user and item, so the same pairs give the same object whatever the
+    order of rows in the file. Make one with :meth:`read` or :meth:`from_codes`.
+
+    Attributes:
+        users: external user ids; the id of code ``c`` is ``users[c]``.
+        items: external item ids, likewise.
+        user: int32 [pairs], user code of each pair.
+        item: int32 [pairs], item code of each pair.
+        timestamp: int64 [pairs], microseconds since 1970, or None.
+        weight: float64 [pairs], or None.
+        item_info: a row per item in code order, ``item_id`` first, then ``name`` and whatever else is known; or None.
+        reading: what was dropped on the way.
+    """
+
+    users: pl.Series
+    items: pl.Series
+    user: IntArray
+    item: IntArray
+    timestamp: IntArray | None = None
+    weight: FloatArray | None = None
+    item_info: pl.DataFrame | None = None
+    reading: Reading = field(default_factory=Reading)
+
+    @classmethod
+    def read(
+        cls,
+        source: Any,
+        columns: Columns | None = None,
+        *,
+        min_weight: float | None = None,
+        format: Format = "auto",
+        header: bool = True,
+        separator: str | None = None,
+        ids: IdType = "auto",
+        time_unit: TimeUnit = "auto",
+        item_info: Any = None,
+        at_least: int = 2,
+    ) -> Self:
+        """Read a log from a file, a folder of Parquet files, several files, or a frame.
+
+        Args:
+            source: a path (Parquet, CSV, TSV, RecBole ``.inter``, LightGCN lists, HetRec ``.dat``; text may be
+                ``.gz`` or ``.zst``), a list of paths that make one log, or a frame of polars, pandas or Arrow.
+            columns: our name → the name (or position) in the source, for ``user_id``, ``item_id``, ``timestamp``,
+                ``weight``, where they differ.
+            min_weight: keep only rows with at least this weight: turns ratings or play counts into positives.
+            format: the reader, where the file's suffix does not tell.
+            header: whether a text file's first row names the columns.
+            separator: of a text file, where it is not the commonest of ``, ; | tab`` in the first row.
+            ids: ``"text"`` or ``"int"`` where the type of ids should not be found out.
+            time_unit: of numeric timestamps, where their size does not tell.
+            item_info: a frame or file with ``item_id, name, …`` for display.
+            at_least: refuse a log with fewer users or items; 1 is for parts of a log.
+
+        Raises:
+            DataError: the source cannot be read, with the place and the remedy.
+            ConfigError: the arguments do not fit.
+
+        Example:
+            >>> import polars as pl
+            >>> frame = pl.DataFrame({"uid": ["ann", "bob", "ann"], "item_id": [7, 7, 9]})
+            >>> Interactions.read(frame, columns={"user_id": "uid"})
+            Interactions(2 users, 2 items, 3 interactions)
+        """
+        table = read_table(source, columns, format, header, separator)
+        if table.frame.height == 0:
+            raise DataError(f"{table.source or source} has no rows, only a header")
+        reading = Reading(source=table.source, rows=table.frame.height, ignored_columns=table.ignored)
+        table, weight, below = _apply_min_weight(table, min_weight)
+        timestamp = parse_times(table, col.TIME, time_unit) if col.TIME in table.frame.columns else None
+        with ThreadPoolExecutor(2) as pool:  # the two columns do not depend on each other
+            encoded = pool.map(lambda name: encode_ids(table, name, ids), col.REQUIRED)
+            (users, user), (items, item) = encoded
+        del table  # the text of ten million ids is larger than everything that follows
+        info = align_item_info(item_info, items) if item_info is not None else None
+        log = cls._ordered(users, items, user, item, timestamp, weight, info, replace(reading, below_min_weight=below))
+        log._refuse_too_small(reading.source, at_least)
+        return log
+
+    @classmethod
+    def from_codes(
+        cls,
+        users: pl.Series,
+        items: pl.Series,
+        user: IntArray,
+        item: IntArray,
+        timestamp: IntArray | None = None,
+        weight: FloatArray | None = None,
+        item_info: pl.DataFrame | None = None,
+    ) -> Self:
+        """Make a log from codes into sorted, distinct ids; pairs may come in any order and repeat."""
+        return cls._ordered(users, items, user, item, timestamp, weight, item_info, Reading(rows=len(user)))
+
+    @classmethod
+    def _ordered(
+        cls,
+        users: pl.Series,
+        items: pl.Series,
+        user: IntArray,
+        item: IntArray,
+        timestamp: IntArray | None,
+        weight: FloatArray | None,
+        item_info: pl.DataFrame | None,
+        reading: Reading,
+    ) -> Self:
+        rows = order_pairs(user, item, len(users), len(items), timestamp)
+        return cls(
+            users=users.alias(col.USER),
+            items=items.alias(col.ITEM),
+            user=user[rows],
+            item=item[rows],
+            timestamp=None if timestamp is None else timestamp[rows],
+            weight=None if weight is None else weight[rows],
+            item_info=item_info,
+            reading=replace(reading, duplicates=len(user) - len(rows)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    def __repr__(self) -> str:
+        return f"Interactions({len(self.users):,} users, {len(self.items):,} items, {len(self):,} interactions)"
+
+    @cached_property
+    def user_counts(self) -> IntArray:
+        """Number of pairs of each user, int64 [users]."""
+        return np.bincount(self.user, minlength=len(self.users))
+
+    @cached_property
+    def item_counts(self) -> IntArray:
+        """Popularity: number of pairs of each item, int64 [items]."""
+        return np.bincount(self.item, minlength=len(self.items))
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of ids, pairs, times and weights: equal for equal content, on every machine and file format."""
+        digest = hashlib.sha256()
+        for ids in (self.users, self.items):
+            if ids.dtype == pl.String:
+                digest.update("".join(f"{len(one)}:{one}" for one in ids.to_list()).encode())
+            else:
+                digest.update(ids.to_numpy().astype("<i8"))
+        for array, kind in ((self.user, "<i4"), (self.item, "<i4"), (self.timestamp, "<i8"), (self.weight, "<f8")):
+            digest.update(b"none" if array is None else np.ascontiguousarray(array, dtype=kind))
+        return digest.hexdigest()
+
+    def k_core(self, k: int) -> Self:
+        """The largest part in which every user and every item has at least ``k`` interactions.
+
+        Raises:
+            DataError: nothing is left; the message names the largest ``k`` that leaves something.
+        """
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+            raise ConfigError(f"k of the k-core is {k!r}; expected a whole number from 1 up")
+        keep = core_mask(self.user, self.item, k, len(self.users), len(self.items))
+        if not keep.any():
+            largest = largest_core(self.user, self.item, k, len(self.users), len(self.items))
+            raise DataError(
+                f"the {k}-core of {self.reading.source} leaves nothing: the largest k that leaves something is {largest}"
+            )
+        before = self.reading.removed_by_k_core
+        reading = replace(self.reading, k_core=k, removed_by_k_core=before + len(self) - int(keep.sum()))
+        log = replace(self if keep.all() else self.keep(keep).compact(), reading=reading)
+        log._refuse_too_small(f"the {k}-core of {self.reading.source}")
+        return log
+
+    def keep(self, mask: BoolArray) -> Self:
+        """The pairs where ``mask`` [pairs] is true, with the same users and items."""
+        return replace(
+            self,
+            user=self.user[mask],
+            item=self.item[mask],
+            timestamp=None if self.timestamp is None else self.timestamp[mask],
+            weight=None if self.weight is None else self.weight[mask],
+        )
+
+    def compact(self) -> Self:
+        """The same pairs without users and items that have none."""
+        has_user, has_item = self.user_counts > 0, self.item_counts > 0
+        new_user = np.cumsum(has_user, dtype=np.int32) - np.int32(1)
+        new_item = np.cumsum(has_item, dtype=np.int32) - np.int32(1)
+        return replace(
+            self,
+            users=self.users.filter(pl.Series(has_user)),
+            items=self.items.filter(pl.Series(has_item)),
+            user=new_user[self.user],
+            item=new_item[self.item],
+            item_info=None if self.item_info is None else self.item_info.filter(pl.Series(has_item)),
+        )
+
+    def to_frame(self) -> pl.DataFrame:
+        """A polars frame with the caller's ids: ``user_id, item_id[, timestamp][, weight]``."""
+        frame = {col.USER: self.users.gather(self.user), col.ITEM: self.items.gather(self.item)}
+        if self.timestamp is not None:
+            frame[col.TIME] = pl.Series(self.timestamp).cast(pl.Datetime("us", "UTC"))
+        if self.weight is not None:
+            frame[col.WEIGHT] = pl.Series(self.weight)
+        return pl.DataFrame(frame)
+
+    def write(self, path: Path | str) -> None:
+        """Write the log as Parquet or CSV, by suffix; an existing file is replaced only when all is written."""
+        path = Path(path)
+        if path.suffix not in (".parquet", ".csv"):
+            raise ConfigError(f"{path} should end in .parquet or .csv")
+        frame = self.to_frame()
+        write_atomically(path, frame.write_parquet if path.suffix == ".parquet" else frame.write_csv)
+
+    def item_names(self, items: Sequence[Any] | pl.Series | None = None) -> pl.Series:
+        """Names for display of the given item ids (default: all); the id itself where no name is known."""
+        ids = self.items if items is None else pl.Series(col.ITEM, items)
+        if self.item_info is None or col.NAME not in self.item_info.columns:
+            return ids.cast(pl.String).alias(col.NAME)
+        known = self.item_info.select(col.ITEM, col.NAME)
+        found = ids.to_frame(col.ITEM).join(known, on=col.ITEM, how="left", maintain_order="left")[col.NAME]
+        return found.fill_null(ids.cast(pl.String)).alias(col.NAME)
+
+    def _refuse_too_small(self, source: str, at_least: int = 2) -> None:
+        if min(len(self.users), len(self.items)) < at_least:
+            counted = f"{len(self.users)} user(s) and {len(self.items)} item(s)"
+            raise DataError(f"{source} leaves {counted}; at least {at_least} of each are needed")
+
+
+def _apply_min_weight(table: Table, min_weight: float | None) -> tuple[Table, FloatArray | None, int]:
+    """The table without rows below the threshold, their weights, and how many were below."""
+    if col.WEIGHT not in table.frame.columns:
+        if min_weight is not None:
+            raise ConfigError(
+                f"min_weight={min_weight} needs weights, and {table.source} has no column 'weight'. "
+                "Pass columns={'weight': NAME} (command line: --column weight=NAME)"
+            )
+        return table, None, 0
+    weight = parse_weights(table, col.WEIGHT)
+    if min_weight is None:
+        return table, weight, 0
+    keep = weight >= min_weight
+    if not keep.any():
+        raise DataError(f"no row of {table.source} has a weight of at least {min_weight}; the largest is {weight.max():g}")
+    return table.keep(keep), weight[keep], int((~keep).sum())

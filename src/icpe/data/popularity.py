@@ -1,0 +1,45 @@
+"""How unevenly interactions fall on items."""
+
+import numpy as np
+
+from icpe.types import BoolArray, FloatArray, IntArray
+
+
+def head_mask(counts: IntArray) -> BoolArray:
+    """Which items are head: the fifth with the most interactions (rounded up), ties to the smaller id; the rest is niche.
+
+    Example:
+        >>> head_mask(np.array([3, 9, 9, 1, 1, 1])).tolist()
+        [False, True, True, False, False, False]
+    """
+    head = np.zeros(len(counts), bool)
+    head[np.argsort(-counts, kind="stable")[: -(-len(counts) // 5)]] = True
+    return head
+
+
+def gini(counts: IntArray) -> float:
+    """Gini coefficient: 0 if all items have the same count, towards 1 if one item has everything.
+
+    With counts sorted upwards, x_1 ≤ … ≤ x_n: G = 2·Σ i·x_i / (n·Σ x_i) − (n + 1)/n.
+
+    Example:
+        >>> gini(np.array([1, 1, 1, 1])), gini(np.array([0, 0, 0, 8]))
+        (0.0, 0.75)
+    """
+    ordered = np.sort(counts).astype(np.float64)
+    size, total = len(ordered), ordered.sum()
+    if total == 0:
+        return 0.0
+    return float(2 * (np.arange(1, size + 1) @ ordered) / (size * total) - (size + 1) / size)
+
+
+def lorenz(counts: IntArray) -> FloatArray:
+    """Share of interactions on the most popular 0, 1, 2, … items, float64 [items + 1]."""
+    shares = np.concatenate([[0.0], np.cumsum(np.sort(counts)[::-1], dtype=np.float64)])
+    return shares / max(shares[-1], 1.0)
+
+
+def decile_shares(counts: IntArray) -> FloatArray:
+    """Share of interactions on each tenth of the items, the most popular tenth first, float64 [10]."""
+    curve = lorenz(counts)
+    return np.diff(np.interp(np.linspace(0, len(counts), 11), np.arange(len(curve)), curve))

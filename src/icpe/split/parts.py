@@ -1,0 +1,191 @@
+"""Training, validation and test part of one log, and the manifest that pins them."""
+
+import json
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from icpe.data.interactions import Interactions
+from icpe.errors import ConfigError, DataError
+from icpe.files import write_atomically, write_json
+from icpe.types import IntArray
+
+FORMAT = 1
+
+TRAIN, VALID, TEST = 0, 1, 2
+PARTS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Three logs over the users and items of the first.
+
+    Attributes:
+        train: the only part a method may learn from.
+        valid: for early stopping and for choosing settings.
+        test: for the final figures, nothing else.
+        recipe: kind of split and its settings, as in the manifest.
+        moved: how many held-out interactions went back to training because their user or item had none there.
+        dropped: how many were left out, by reason.
+        log_hash: content hash of the log that was split, where there was one.
+    """
+
+    train: Interactions
+    valid: Interactions
+    test: Interactions
+    recipe: dict[str, Any]
+    moved: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    log_hash: str | None = None
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """Counts, settings and content hashes: the same for the same log and seed on every machine."""
+        return {
+            "format": FORMAT,
+            **self.recipe,
+            "counts": {name: _counts(part) for name, part in self._named()},
+            "moved_to_train": self.moved,
+            "dropped": self.dropped,
+            "hashes": {"log": self.log_hash, **{name: part.content_hash for name, part in self._named()}},
+        }
+
+    def save(self, folder: Path | str, force: bool = False) -> None:
+        """Write ``train.parquet``, ``valid.parquet``, ``test.parquet`` and, last, ``split.json``.
+
+        Raises:
+            ConfigError: the folder holds a split already and ``force`` is not set.
+        """
+        folder = Path(folder)
+        if (folder / "split.json").exists() and not force:
+            raise ConfigError(f"{folder} holds a split already; choose another folder, or replace it with --force")
+        for name, part in self._named():
+            part.write(folder / f"{name}.parquet")
+        if self.train.item_info is not None:
+            write_atomically(folder / "items.parquet", self.train.item_info.write_parquet)
+        write_json(folder / "split.json", self.manifest)
+
+    def as_text(self) -> str:
+        """Counts and what was moved or dropped, for the terminal."""
+        total = sum(len(part) for _, part in self._named())
+        settings = ", ".join(f"{key} {value}" for key, value in self.recipe.items() if key != "split")
+        lines = [f"split {self.recipe['split']} ({settings})", ""]
+        for name, part in self._named():
+            users, items = (int((counts > 0).sum()) for counts in (part.user_counts, part.item_counts))
+            share = len(part) / total
+            lines.append(f"  {name:<6} {len(part):>12,} interactions {share:>7.1%}   {users:>9,} users {items:>9,} items")
+        if self.moved:
+            lines.append(f"  note   {self.moved:,} interactions of users or items without training data moved to train")
+        lines += [f"  note   {count:,} interactions dropped: {reason}" for reason, count in self.dropped.items() if count]
+        return "\n".join(lines)
+
+    def _named(self) -> list[tuple[Literal["train", "valid", "test"], Interactions]]:
+        return [("train", self.train), ("valid", self.valid), ("test", self.test)]
+
+
+def _counts(part: Interactions) -> dict[str, int]:
+    users, items = int((part.user_counts > 0).sum()), int((part.item_counts > 0).sum())
+    return {"users": users, "items": items, "interactions": len(part)}
+
+
+def assemble(log: Interactions, part: IntArray, recipe: dict[str, Any]) -> Parts:
+    """Parts from a label per pair (0 train, 1 valid, 2 test), after the return rule.
+
+    A held-out pair whose user or item has no training pair goes back to training, so that every user and item in
+    validation and test is known to a model trained on the training part.
+
+    Raises:
+        DataError: a part is empty, for the log is too small.
+    """
+    trained = part == TRAIN
+    has_user = np.bincount(log.user[trained], minlength=len(log.users)) > 0
+    has_item = np.bincount(log.item[trained], minlength=len(log.items)) > 0
+    cold = ~trained & ~(has_user[log.user] & has_item[log.item])
+    final = np.where(cold, TRAIN, part)
+    made = [log.keep(final == label) for label in (TRAIN, VALID, TEST)]
+    parts = Parts(*made, recipe, moved=int(cold.sum()), log_hash=log.content_hash)
+    return refuse_empty(parts)
+
+
+def refuse_empty(parts: Parts) -> Parts:
+    """The parts, if none is empty that should not be."""
+    wanted = {"train": True, "valid": parts.recipe.get("valid") != 0, "test": True}
+    for name, part in parts._named():
+        if wanted[name] and len(part) == 0:
+            reasons = [f"{parts.moved:,} moved to train"] if parts.moved else []
+            reasons += [f"{count:,} {reason}" for reason, count in parts.dropped.items() if count]
+            said = f" ({'; '.join(reasons)})" if reasons else ""
+            raise DataError(f"the {name} part is empty{said}; the log is too small or too sparse for this split")
+    return parts
+
+
+def check_shares(train: float, valid: float) -> None:
+    """Refuse shares that leave no training or no test data."""
+    if not (0 < train < 1 and 0 <= valid < 1 and train + valid < 1 - 1e-9):
+        raise ConfigError(f"train={train} and valid={valid} must be shares that leave something for test: 0.8 and 0.1")
+
+
+def load(folder: Path | str) -> Parts:
+    """Read what :meth:`Parts.save` wrote, and check it against the manifest.
+
+    Raises:
+        DataError: a file is missing, damaged, or not what the manifest says.
+    """
+    folder = Path(folder)
+    path = folder / "split.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        recipe, hashes = _recipe(manifest), manifest["hashes"]
+        moved, dropped, log_hash = manifest["moved_to_train"], manifest["dropped"], hashes["log"]
+    except FileNotFoundError:
+        raise DataError(f"{folder} holds no split: {path} does not exist. Make one with `icpe split`") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is not a manifest this version can read: {error!r}") from error
+    frames = [_read_part(folder / f"{name}.parquet") for name in PARTS]
+    info = folder / "items.parquet"
+    train = Interactions.read(frames[0], item_info=info if info.exists() else None)
+    made = [train, *(recode(frame, train) for frame in frames[1:])]
+    for name, part in zip(PARTS, made, strict=True):
+        if part.content_hash != hashes[name]:
+            raise DataError(f"{folder / name}.parquet is not the file {path} was written for: its content hash differs")
+    return Parts(*made, recipe, moved, dropped, log_hash)
+
+
+def _recipe(manifest: dict[str, Any]) -> dict[str, Any]:
+    if manifest["format"] != FORMAT:
+        raise ValueError(f"format {manifest['format']}, expected {FORMAT}")
+    rest = ("format", "counts", "moved_to_train", "dropped", "hashes")
+    return {key: value for key, value in manifest.items() if key not in rest}
+
+
+def _read_part(path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path, glob=False)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def recode(part: Interactions | pl.DataFrame, train: Interactions) -> Interactions:
+    """The pairs of a part in the codes of ``train``; pairs with unknown users or items are left out."""
+    if isinstance(part, pl.DataFrame):
+        if part.height == 0:
+            return replace(train.keep(np.zeros(len(train), bool)))
+        part = Interactions.read(part, at_least=1)
+    codes = []
+    for ours, known in ((part.users, train.users), (part.items, train.items)):
+        if ours.dtype != known.dtype:
+            raise DataError(f"{ours.name!r} has the type {known.dtype} in training and {ours.dtype} in another part")
+        lookup = ours.to_frame("id").join(
+            known.to_frame("id").with_row_index("code"), on="id", how="left", maintain_order="left"
+        )
+        codes.append(lookup["code"].cast(pl.Int32).fill_null(-1).to_numpy())
+    user, item = codes[0][part.user], codes[1][part.item]
+    known_pairs = (user >= 0) & (item >= 0)
+    moved = replace(
+        part, users=train.users, items=train.items, user=user, item=item, item_info=train.item_info
+    )
+    return moved.keep(known_pairs)

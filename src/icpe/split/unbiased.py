@@ -1,0 +1,115 @@
+"""Held-out interactions spread evenly over items, so that a model cannot score by popularity."""
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from icpe.data.interactions import Interactions
+from icpe.errors import ConfigError
+from icpe.kernels import WORTH_COMPILING
+from icpe.rng import random_keys
+from icpe.split.parts import TEST, VALID, Parts, assemble, check_shares
+from icpe.types import IntArray, UIntArray
+
+Mode = Literal["item_quota", "ips"]
+
+
+def unbiased(
+    log: Interactions,
+    seed: int = 0,
+    mode: Mode = "item_quota",
+    train: float = 0.8,
+    valid: float = 0.1,
+    cap: float | None = None,
+) -> Parts:
+    """Split so that every item has about the same number of held-out interactions.
+
+    ``item_quota`` holds out the latest interactions of every item, the same number q for all that have enough: the
+    smallest q with Σ_i min(q, ⌊0.9·N_i⌋, N_i − 1) ≥ the held-out share. The earlier ones go to validation, the later
+    to test. Without timestamps the order is random.
+
+    ``ips`` draws the held-out interactions one by one with weight 1/N_i, as DICE does; which of them go to validation
+    is random.
+
+    In both, held-out interactions whose user or item has no training data go back to training; the manifest counts
+    them.
+
+    Args:
+        log: the complete, filtered log.
+        seed: of every random choice.
+        mode: see above.
+        train: share for training.
+        valid: share for validation; the rest is test.
+        cap: ``ips`` only: limit weights to this percentile of the distinct weights, which protects rare items.
+
+    Example:
+        >>> log = Interactions.read({"user_id": [u for u in range(20) for _ in range(5)], "item_id": list(range(10)) * 10})
+        >>> unbiased(log).manifest["counts"]["test"]["interactions"]
+        10
+    """
+    if mode not in get_args(Mode):
+        raise ConfigError(f"split mode is {mode!r}; expected one of {', '.join(get_args(Mode))}")
+    if cap is not None and (mode != "ips" or not 0 < cap <= 100):
+        raise ConfigError(f"cap={cap} is a percentile between 0 and 100, for mode 'ips' only")
+    check_shares(train, valid)
+    recipe: dict[str, Any] = {"split": "unbiased", "mode": mode, "seed": int(seed), "train": train, "valid": valid}
+    if mode == "ips":
+        return assemble(log, _ips(log, seed, train, valid, cap), {**recipe, "cap": cap})
+    quota = _quota(log.item_counts, (1 - train) * len(log))
+    return assemble(log, _item_quota(log, seed, quota, valid / (1 - train)), {**recipe, "quota": int(quota.max())})
+
+
+def _quota(counts: IntArray, wanted: float) -> IntArray:
+    """Held-out interactions per item for the smallest common quota that holds out at least ``wanted`` in all."""
+    limits = np.minimum(9 * counts // 10, counts - 1)
+    low, high = 0, int(limits.max())
+    while low < high:
+        middle = (low + high) // 2
+        if np.minimum(middle, limits).sum() >= wanted - 1e-6:  # 0.2 · R may be a whole number but for rounding
+            high = middle
+        else:
+            low = middle + 1
+    return np.minimum(low, limits)
+
+
+def _item_quota(log: Interactions, seed: int, quota: IntArray, valid_share: float) -> IntArray:
+    tie = random_keys(seed, "split/order", len(log))
+    time = np.zeros(len(log), np.int64) if log.timestamp is None else log.timestamp
+    rows = latest_rows(log.item, time, tie, quota)
+    # A quota of 5 gives 2 or 3 to validation, by a coin for each item.
+    coin = random_keys(seed, "split/coin", len(quota)) / 2.0**64
+    for_valid = np.floor(quota * valid_share + coin + 1e-9).astype(np.int64)
+    starts = np.cumsum(quota) - quota
+    place = np.arange(len(rows)) - np.repeat(starts, quota)
+    part = np.zeros(len(log), np.int8)
+    part[rows] = np.where(place < np.repeat(for_valid, quota), VALID, TEST)
+    return part
+
+
+def latest_rows(item: IntArray, time: IntArray, tie: UIntArray, quota: IntArray) -> IntArray:
+    """Row numbers of each item's latest rows, as many as its quota, item by item, earliest first."""
+    if len(item) >= WORTH_COMPILING:
+        from icpe.kernels.latest import latest_per_item  # late: numba takes a while to import
+
+        return latest_per_item(item, time, tie, quota)
+    order = np.lexsort((tie, time, item))
+    ends = np.cumsum(np.bincount(item, minlength=len(quota)))
+    starts = np.cumsum(quota) - quota
+    return order[np.repeat(ends - quota - starts, quota) + np.arange(int(quota.sum()))]
+
+
+def _ips(log: Interactions, seed: int, train: float, valid: float, cap: float | None) -> IntArray:
+    weight = 1.0 / log.item_counts
+    if cap is not None:
+        weight = np.minimum(weight, np.percentile(np.unique(weight), cap))
+    # The first arrivals of independent exponential clocks are a draw without replacement with these weights.
+    uniform = (random_keys(seed, "split/draw", len(log)) >> np.uint64(11)).astype(np.float64)
+    arrival = -np.log((uniform + 0.5) * 2.0**-53) / weight[log.item]
+    held = round((1 - train) * len(log))
+    rows = np.argpartition(arrival, held)[:held] if held < len(log) else np.arange(len(log))
+    rows.sort()
+    shuffled = rows[np.argsort(random_keys(seed, "split/halves", held), kind="stable")]
+    part = np.zeros(len(log), np.int8)
+    part[shuffled] = TEST
+    part[shuffled[: round(held * valid / (1 - train))]] = VALID
+    return part
