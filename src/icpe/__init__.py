@@ -32,7 +32,7 @@ _HOME = {
     "NotFittedError": "icpe.errors",
 }
 
-__all__ = [*_HOME, "split"]  # noqa: PLE0604 - the keys are strings
+__all__ = [*_HOME, "split"]
 
 
 def __getattr__(name: str) -> Any:

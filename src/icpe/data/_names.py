@@ -26,44 +26,31 @@ Foreign Forgotten Fragile Frozen Gentle Gilded Glass Golden Grand Green Grey Hid
 Indigo Inner Iron Ivory Jade Kind Late Little Lonely Lost Loud Lucid Lucky Magnetic Marble Merry Midnight Minor Modern
 Morning Mute Neon Nervous Northern Open Orange Outer Painted Paper Patient Perfect Plain Polar Polite Pretty Private
 Proud Purple Quiet Rapid Restless Rising Royal Ruby Rusty Sacred Salt Scarlet Second Secret Seventh Silent Silver
-Simple Sleeping Slow Small Southern Spare Stolen Stone Stray Sudden Summer Sunken Tender Thirsty Tidal Tiny Twin
-Upper Velvet Violet Wandering Western Whispering White Wild Winter Wooden Yellow Young
-""".split()
+Simple Sleeping Slow Small Southern Spare Stolen Stone Stray Sudden Summer Sunken Tender Thirsty Tidal Tiny Twin Upper
+Velvet Violet Wandering Western Whispering White Wild Winter Wooden Yellow Young
+"""
 
 _SECOND = """
 Academy Acrobats Airport Alley Anchor Anthem Apartment Arcade Archive Arrow Astronauts Atlas Avenue Balcony Ballroom
 Bandits Basement Beacon Bicycle Birds Bridge Brothers Cabinet Camera Canyon Captains Caravan Carnival Cartel Castle
 Cathedral Chapel Choir Cinema Circus Citizens Clocks Club Coast Collective Comet Company Compass Council Cousins
 Cowboys Creek Dancers Daughters Detectives Diary Divers Dreamers Drummers Elevator Embassy Engine Envelope Exit
-Expedition Factory Fathoms Fever Field Fiction Foxes Garden Gardeners Gate Ghosts Giants Gravity Harbour Harvest
-Heron Highway Holiday Horizon Horses Hotel Island Jury Kettle Keys Kingdom Kites Ladder Lagoon Lanterns Letters
-Library Lighthouse Lions Machine Magpies Mansion Map Market Meadow Messengers Mill Mirror Monument Moon Motel
-Mountain Museum Neighbours Noise Novel Ocean Oracle Orchard Orchestra Owls Palace Parade Parlour Passport Pavilion
-Pilots Pirates Planet Poets Postcards Prairie Promise Quarter Radio Railway Ravens Receivers Reservoir Rhythm Riders
-River Rivals Rockets Rooftop Runners Sailors Satellite Season Shadows Shelter Signals Sisters Sleepers Society Sparrows
-Spiral Station Stereo Strangers Sundays Sweaters Swimmers Telegraph Theatre Thieves Thunder Tigers Tower Traffic
-Trains Travellers Tribunal Tunnel Umbrella Union Valley Vessel Village Voyage Waltz Waves Weather Whales Window Wolves
-""".split()
+Expedition Factory Fathoms Fever Field Fiction Foxes Garden Gardeners Gate Ghosts Giants Gravity Harbour Harvest Heron
+Highway Holiday Horizon Horses Hotel Island Jury Kettle Keys Kingdom Kites Ladder Lagoon Lanterns Letters Library
+Lighthouse Lions Machine Magpies Mansion Map Market Meadow Messengers Mill Mirror Monument Moon Motel Mountain Museum
+Neighbours Noise Novel Ocean Oracle Orchard Orchestra Owls Palace Parade Parlour Passport Pavilion Pilots Pirates
+Planet Poets Postcards Prairie Promise Quarter Radio Railway Ravens Receivers Reservoir Rhythm Riders River Rivals
+Rockets Rooftop Runners Sailors Satellite Season Shadows Shelter Signals Sisters Sleepers Society Sparrows Spiral
+Station Stereo Strangers Sundays Sweaters Swimmers Telegraph Theatre Thieves Thunder Tigers Tower Traffic Trains
+Travellers Tribunal Tunnel Umbrella Union Valley Vessel Village Voyage Waltz Waves Weather Whales Window Wolves
+"""
 
-_ROMAN = (
-    (1000, "M"),
-    (900, "CM"),
-    (500, "D"),
-    (400, "CD"),
-    (100, "C"),
-    (90, "XC"),
-    (50, "L"),
-    (40, "XL"),
-    (10, "X"),
-    (9, "IX"),
-    (5, "V"),
-    (4, "IV"),
-    (1, "I"),
-)
+_VALUES = (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1)
+_LETTERS = ("M", "CM", "D", "CD", "C", "XC", "L", "XL", "X", "IX", "V", "IV", "I")
 
 
 def make_ids(prefix: str, count: int) -> pl.Series:
-    """Return `count` ids, zero-padded so that their text order is their numerical order.
+    """Return ``count`` ids, zero-padded so that their text order is their numerical order.
 
     >>> make_ids("u", 3).to_list()
     ['u0000', 'u0001', 'u0002']
@@ -73,14 +60,13 @@ def make_ids(prefix: str, count: int) -> pl.Series:
 
 
 def make_names(count: int, rng: np.random.Generator) -> pl.Series:
-    """Return `count` different two-word names; a Roman numeral is added where all combinations are taken."""
-    combinations = len(_FIRST) * len(_SECOND)
+    """Return ``count`` different two-word names; a Roman numeral is added where all combinations are taken."""
+    first, second = pl.Series(_FIRST.split()), pl.Series(_SECOND.split())
+    combinations = len(first) * len(second)
     turn, place = np.divmod(np.arange(count), combinations)
-    pair = rng.permutation(combinations)[place]
-    first = pl.Series(_FIRST).gather(pair // len(_SECOND))
-    second = pl.Series(_SECOND).gather(pair % len(_SECOND))
+    one, other = np.divmod(rng.permutation(combinations)[place], len(second))
     suffix = pl.Series([""] + [f" {_roman(number)}" for number in range(2, turn[-1] + 2)]).gather(turn)
-    return (first + " " + second + suffix).alias("name")
+    return (first.gather(one) + " " + second.gather(other) + suffix).alias("name")
 
 
 def _roman(number: int) -> str:
@@ -90,7 +76,7 @@ def _roman(number: int) -> str:
     ['II', 'IX', 'XIV', 'MCMLXXXIV']
     """
     text = ""
-    for value, letters in _ROMAN:
+    for value, letters in zip(_VALUES, _LETTERS, strict=True):
         times, number = divmod(number, value)
         text += letters * times
     return text

@@ -48,8 +48,8 @@ def read_npy(path: Path, columns: Columns | None) -> Table:
     """A plain two-dimensional array, its columns named by position. Pickled objects are refused."""
     try:
         array = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError) as error:
-        raise DataError(f"{path} is not a plain NumPy array: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # the header of a damaged file fails in as many ways as Python has syntax errors
+        raise DataError(f"{path} is not a plain NumPy array ({type(error).__name__}); pickles are refused") from error
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "iuf":
         raise DataError(f"{path} should hold a two-dimensional array of numbers, one row per interaction")
     names = [str(position) for position in range(array.shape[1])]

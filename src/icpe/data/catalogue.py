@@ -75,7 +75,9 @@ _ENTRIES = (
         files=("user_artists.dat",),
         remote=(
             RemoteFile(
-                "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip", checksum=None, archive=True
+                "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
+                checksum="sha256:6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
+                archive=True,
             ),
         ),
         by_hand=(

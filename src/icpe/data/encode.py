@@ -1,13 +1,15 @@
-"""External ids ↔ codes 0, 1, 2, …
+"""External ids and the codes 0, 1, 2, … that stand for them inside.
 
 Codes follow the sorted ids (integers by value, text by bytes), so that they do not depend on the order of rows.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
 
+from icpe.columns import ITEM, USER
 from icpe.data.table import Table
 from icpe.errors import ConfigError, DataError
 from icpe.kernels import WORTH_COMPILING
@@ -16,6 +18,13 @@ from icpe.types import IntArray
 IdType = Literal["auto", "int", "text"]
 
 _INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"  # as an integer prints itself: "007" is text, for 7 is somebody else
+
+
+def encode_both(table: Table, ids: IdType) -> tuple[tuple[pl.Series, IntArray], tuple[pl.Series, IntArray]]:
+    """:func:`encode_ids` for users and items, side by side, as the two do not depend on each other."""
+    with ThreadPoolExecutor(2) as pool:
+        users, items = pool.map(lambda column: encode_ids(table, column, ids), (USER, ITEM))
+    return users, items
 
 
 def encode_ids(table: Table, column: str, ids: IdType = "auto") -> tuple[pl.Series, IntArray]:
@@ -52,6 +61,8 @@ def _as_ids(table: Table, column: str) -> pl.Series:
     values = table.frame[column]
     if values.dtype == pl.Object:
         raise DataError(_mixed(table, column, values))
+    if values.dtype.is_float():  # integers beside a gap become floats in pandas, and the gap becomes NaN
+        values = values.fill_nan(None)
     if values.null_count():
         index = int(values.is_null().arg_true()[0])
         raise DataError(
@@ -60,13 +71,12 @@ def _as_ids(table: Table, column: str) -> pl.Series:
         )
     if values.dtype in (pl.String, pl.Categorical, pl.Enum):
         return values.cast(pl.String)
-    if values.dtype.is_float() and bool((values.is_finite() & (values == values.floor())).all()):
-        return values.cast(pl.Int64)  # integers that went through a float column, as pandas does next to a gap
+    if values.dtype.is_float() and bool(((values == values.floor()) & (values.abs() < 2**53)).all()):
+        return values.cast(pl.Int64)
     if not values.dtype.is_integer():
         raise DataError(f"{table.source}: {column!r} has the type {values.dtype}; expected integers or text")
-    if values.dtype == pl.UInt64 and len(values) and int(values.max()) > np.iinfo(np.int64).max:  # type: ignore[arg-type]
-        return values.cast(pl.String)
-    return values.cast(pl.Int64)
+    integers = values.cast(pl.Int64, strict=False)
+    return integers if integers.null_count() == 0 else values.cast(pl.String)  # beyond 64 bits they are names
 
 
 def _mixed(table: Table, column: str, values: pl.Series) -> str:
@@ -85,14 +95,18 @@ def _mixed(table: Table, column: str, values: pl.Series) -> str:
 def _factorize(values: pl.Series) -> tuple[pl.Series, IntArray]:
     if len(values) < WORTH_COMPILING:
         distinct = values.unique(maintain_order=True)
-        codes = pl.DataFrame({"id": values}).join(
-            pl.DataFrame({"id": distinct}).with_row_index("code"), on="id", how="left", maintain_order="left"
-        )["code"]
-        return distinct, codes.to_numpy().astype(np.int32)
+        return distinct, positions(values, distinct)
     from icpe.kernels.factorize import factorize  # late: numba takes a while to import
 
     codes, firsts = factorize(values.hash(1).to_numpy(), values.hash(2).to_numpy())
     return values.gather(firsts), codes
+
+
+def positions(values: pl.Series, among: pl.Series) -> IntArray:
+    """Position of each value in ``among``, int32; -1 where it is not there."""
+    known = among.to_frame("id").with_row_index("position")
+    found = values.to_frame("id").join(known, on="id", how="left", maintain_order="left")["position"]
+    return found.cast(pl.Int32).fill_null(-1).to_numpy()
 
 
 def _refuse_empty(table: Table, column: str, values: pl.Series, distinct: pl.Series) -> None:
@@ -111,8 +125,8 @@ def _settle_type(table: Table, column: str, values: pl.Series, distinct: pl.Seri
         return integers
     digits = distinct.str.contains(r"^-?[0-9]+$")  # zero-padded or too long for an integer: text all the same
     # A few numbers among names happen (hexadecimal ids, shop articles); a few names among numbers are a mistake.
-    if ids == "int" or (not digits.all() and 2 * int(digits.sum()) > len(distinct)):
-        odd = distinct.filter(~digits if ids == "auto" else integers.is_null())
+    if ids == "int" or (not digits.all() and 2 * int(numbers.sum()) > len(distinct)):
+        odd = distinct.filter(integers.is_null() if ids == "int" else ~digits)
         index = int(values.is_in(odd.implode()).arg_true()[0])
         raise DataError(
             f"{table.where(index)}: {column!r} is {values[index]!r}, but "

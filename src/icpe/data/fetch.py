@@ -32,7 +32,7 @@ _CHUNK = 1 << 16
 # The causes below a failed request, in the order in which they are looked for.
 _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedError, "connection refused"),
-    (socket.gaierror, "host not found; is there a network?"),
+    (socket.gaierror, "host not found (no network?)"),
     (TimeoutError, "no answer in time"),
     (ssl.SSLError, "no secure connection"),
     (HTTPException, "the transfer was cut off"),
@@ -294,8 +294,14 @@ def _progress_bar(label: str, show: bool) -> "Iterator[_Bar | bool]":
         yield False
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield _Bar(progress, progress.add_task(label, total=None))

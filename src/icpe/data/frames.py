@@ -1,5 +1,6 @@
 """Frames of polars, pandas or Arrow as a table."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ def from_frame(frame: Any, columns: Columns | None = None) -> Table:
     """
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
+    elif isinstance(frame, Mapping):
+        frame = _from_columns(frame)
     if isinstance(frame, pl.DataFrame):
         picked = pick_columns(frame.columns, columns, "the frame")
         chosen = frame.select(pl.col(theirs).alias(ours) for ours, theirs in picked.items())
@@ -30,10 +33,26 @@ def from_frame(frame: Any, columns: Columns | None = None) -> Table:
     else:
         raise DataError(
             f"a log cannot be read from {type(frame).__name__!r}; expected a path, several paths, "
-            "or a frame of polars, pandas or Arrow"
+            "a frame of polars, pandas or Arrow, or a dictionary of columns"
         )
     ignored = tuple(name for name in names if name not in picked.values())
     return Table(chosen, (Piece("the frame", chosen.height),), ignored)
+
+
+def _from_columns(columns: Mapping[Any, Any]) -> pl.DataFrame:
+    try:
+        return pl.DataFrame({str(name): _column(values) for name, values in columns.items()})
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise DataError(f"the columns do not make a table: {str(error).splitlines()[0]}") from error
+
+
+def _column(values: Any) -> pl.Series:
+    if isinstance(values, pl.Series | np.ndarray):
+        return pl.Series(values)
+    try:
+        return pl.Series(values, strict=True)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        return pl.Series(values, dtype=pl.Object)
 
 
 def _is_pandas(frame: Any) -> bool:
@@ -49,11 +68,7 @@ def _from_pandas(frame: Any, position: int) -> pl.Series:
         return pl.Series(column.to_numpy())
     if column.dtype.kind in "iufb" and isinstance(column.to_numpy(), np.ndarray) and column.to_numpy().dtype != object:
         return pl.Series(column.to_numpy())
-    values = [None if gone else _plain(value) for value, gone in zip(column.tolist(), missing, strict=True)]
-    try:
-        return pl.Series(values, strict=True)
-    except (TypeError, pl.exceptions.PolarsError, OverflowError):
-        return pl.Series(values, dtype=pl.Object)
+    return _column([None if gone else _plain(value) for value, gone in zip(column.tolist(), missing, strict=True)])
 
 
 def _plain(value: Any) -> Any:

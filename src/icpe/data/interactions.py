@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,7 @@ import polars as pl
 
 from icpe import columns as col
 from icpe.data.core import core_mask, largest_core
-from icpe.data.encode import IdType, encode_ids
+from icpe.data.encode import IdType, encode_both
 from icpe.data.items import align_item_info
 from icpe.data.order import order_pairs
 from icpe.data.read import Format, read_table
@@ -111,9 +110,7 @@ class Interactions:
         reading = Reading(source=table.source, rows=table.frame.height, ignored_columns=table.ignored)
         table, weight, below = _apply_min_weight(table, min_weight)
         timestamp = parse_times(table, col.TIME, time_unit) if col.TIME in table.frame.columns else None
-        with ThreadPoolExecutor(2) as pool:  # the two columns do not depend on each other
-            encoded = pool.map(lambda name: encode_ids(table, name, ids), col.REQUIRED)
-            (users, user), (items, item) = encoded
+        (users, user), (items, item) = encode_both(table, ids)
         del table  # the text of ten million ids is larger than everything that follows
         info = align_item_info(item_info, items) if item_info is not None else None
         log = cls._ordered(users, items, user, item, timestamp, weight, info, replace(reading, below_min_weight=below))
@@ -130,9 +127,11 @@ class Interactions:
         timestamp: IntArray | None = None,
         weight: FloatArray | None = None,
         item_info: pl.DataFrame | None = None,
+        source: str = "memory",
     ) -> Self:
         """Make a log from codes into sorted, distinct ids; pairs may come in any order and repeat."""
-        return cls._ordered(users, items, user, item, timestamp, weight, item_info, Reading(rows=len(user)))
+        reading = Reading(source=source, rows=len(user))
+        return cls._ordered(users, items, user, item, timestamp, weight, item_info, reading)
 
     @classmethod
     def _ordered(
@@ -146,16 +145,17 @@ class Interactions:
         item_info: pl.DataFrame | None,
         reading: Reading,
     ) -> Self:
-        rows = order_pairs(user, item, len(users), len(items), timestamp)
+        given = len(user)
+        user, item, rows = order_pairs(user, item, len(users), len(items), timestamp)
         return cls(
             users=users.alias(col.USER),
             items=items.alias(col.ITEM),
-            user=user[rows],
-            item=item[rows],
+            user=user,
+            item=item,
             timestamp=None if timestamp is None else timestamp[rows],
             weight=None if weight is None else weight[rows],
             item_info=item_info,
-            reading=replace(reading, duplicates=len(user) - len(rows)),
+            reading=replace(reading, duplicates=given - len(rows)),
         )
 
     def __len__(self) -> int:
@@ -182,9 +182,9 @@ class Interactions:
             if ids.dtype == pl.String:
                 digest.update("".join(f"{len(one)}:{one}" for one in ids.to_list()).encode())
             else:
-                digest.update(ids.to_numpy().astype("<i8"))
+                digest.update(ids.to_numpy().astype("<i8").tobytes())
         for array, kind in ((self.user, "<i4"), (self.item, "<i4"), (self.timestamp, "<i8"), (self.weight, "<f8")):
-            digest.update(b"none" if array is None else np.ascontiguousarray(array, dtype=kind))
+            digest.update(b"none" if array is None else np.ascontiguousarray(array, dtype=kind).data)
         return digest.hexdigest()
 
     def k_core(self, k: int) -> Self:
@@ -199,7 +199,8 @@ class Interactions:
         if not keep.any():
             largest = largest_core(self.user, self.item, k, len(self.users), len(self.items))
             raise DataError(
-                f"the {k}-core of {self.reading.source} leaves nothing: the largest k that leaves something is {largest}"
+                f"the {k}-core of {self.reading.source} leaves nothing; "
+                f"the largest k that leaves something is {largest}"
             )
         before = self.reading.removed_by_k_core
         reading = replace(self.reading, k_core=k, removed_by_k_core=before + len(self) - int(keep.sum()))
@@ -277,5 +278,7 @@ def _apply_min_weight(table: Table, min_weight: float | None) -> tuple[Table, Fl
         return table, weight, 0
     keep = weight >= min_weight
     if not keep.any():
-        raise DataError(f"no row of {table.source} has a weight of at least {min_weight}; the largest is {weight.max():g}")
+        raise DataError(
+            f"no row of {table.source} has a weight of at least {min_weight}; the largest is {weight.max():g}"
+        )
     return table.keep(keep), weight[keep], int((~keep).sum())

@@ -1,5 +1,6 @@
 """``DATA`` as people write it: a file, a folder of Parquet, or a name of the catalogue."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
 
 
-def open_log(data: str | Path, data_dir: Path | str | None = None, progress: bool = False, **options: Any) -> Interactions:
+def open_log(
+    data: str | Path, data_dir: Path | str | None = None, progress: bool = False, **options: Any
+) -> Interactions:
     """The log behind a path or a catalogue name.
 
     Args:
@@ -22,14 +25,14 @@ def open_log(data: str | Path, data_dir: Path | str | None = None, progress: boo
     """
     name = str(data)
     if name in CATALOGUE:
-        return _open_dataset(name, Path(data_dir) if data_dir else None, progress, options)
-    if Path(data).exists() or Path(name).suffix or "/" in name:
-        return Interactions.read(Path(data), **options)
-    try:
-        find_dataset(name)
-    except ConfigError as error:
-        raise DataError(f"{name!r} is neither a file or folder nor a known data set: {error}") from None
-    raise AssertionError("unreachable: the name is not in the catalogue")
+        log = _open_dataset(name, Path(data_dir) if data_dir else None, progress, options)
+        return replace(log, reading=replace(log.reading, source=name))
+    if not (Path(data).exists() or Path(name).suffix or "/" in name):
+        try:
+            find_dataset(name)
+        except ConfigError as error:
+            raise DataError(f"{name!r} is neither a file or folder nor a known data set: {error}") from None
+    return Interactions.read(Path(data), **options)
 
 
 def _open_dataset(name: str, data_dir: Path | None, progress: bool, options: dict[str, Any]) -> Interactions:
@@ -41,6 +44,5 @@ def _open_dataset(name: str, data_dir: Path | None, progress: bool, options: dic
 
     dataset = find_dataset(name)
     folder = fetch(dataset, data_dir, progress=progress)
-    given = {key: value for key, value in options.items() if value is not None}
     known: dict[str, Any] = {"columns": dataset.columns, "item_info": item_names(dataset, folder)}
-    return Interactions.read([folder / file for file in dataset.files], **{**known, **dataset.read_options, **given})
+    return Interactions.read([folder / file for file in dataset.files], **{**known, **dataset.read_options, **options})

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from icpe.types import IntArray
+from icpe.types import BoolArray, IntArray
 
 
-def order_pairs(user: IntArray, item: IntArray, users: int, items: int, time: IntArray | None) -> IntArray:
-    """Row numbers in the order (user, item); of equal pairs only the earliest, or the first where times are equal.
+def order_pairs(
+    user: IntArray, item: IntArray, users: int, items: int, time: IntArray | None
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Sort pairs by user and item; of equal pairs only the earliest stays, or the first row where times are equal.
 
     Args:
         user: int32 [rows] codes below ``users``.
@@ -14,12 +16,17 @@ def order_pairs(user: IntArray, item: IntArray, users: int, items: int, time: In
         users: number of users.
         items: number of items.
         time: int64 [rows] or None.
+
+    Returns:
+        int32 [pairs] users, int32 [pairs] items, and int64 [pairs] the rows they come from.
     """
     rows = len(user)
-    item_bits, row_bits = (max(items, 2) - 1).bit_length(), (max(rows, 2) - 1).bit_length()
-    if (max(users, 2) - 1).bit_length() + item_bits + row_bits > 63:
+    user_bits, item_bits, row_bits = (max(size - 1, 1).bit_length() for size in (users, items, rows))
+    if user_bits + item_bits + row_bits > 63:
         order = np.lexsort((item, user))
-        pair = user[order].astype(np.int64) * items + item[order]
+        user, item = user[order], item[order]
+        fresh = np.ones(rows, bool)
+        fresh[1:] = (user[1:] != user[:-1]) | (item[1:] != item[:-1])
     else:
         # User, item and row in one integer: a plain sort, which is vectorised, gives a stable order several times
         # faster than sorting indices.
@@ -31,20 +38,22 @@ def order_pairs(user: IntArray, item: IntArray, users: int, items: int, time: In
         packed.sort()
         order = packed & ((1 << row_bits) - 1)
         packed >>= row_bits
-        pair = packed
-    fresh = np.ones(rows, bool)
-    np.not_equal(pair[1:], pair[:-1], out=fresh[1:])
+        fresh = np.ones(rows, bool)
+        np.not_equal(packed[1:], packed[:-1], out=fresh[1:])
+        item = (packed & ((1 << item_bits) - 1)).astype(np.int32)
+        packed >>= item_bits
+        user = packed.astype(np.int32)
     if fresh.all():
-        return order
+        return user, item, order
     if time is not None:
-        _earliest_first(order, pair, fresh, time)
-    return order[fresh]
+        _earliest_first(order, fresh, time)
+    return user[fresh], item[fresh], order[fresh]
 
 
-def _earliest_first(order: IntArray, pair: IntArray, fresh: np.ndarray, time: IntArray) -> None:
+def _earliest_first(order: IntArray, fresh: BoolArray, time: IntArray) -> None:
     """Reorder the rows of each repeated pair by time, in place; pairs that occur once are not touched."""
     repeated = ~fresh
     repeated[:-1] |= repeated[1:]  # the first of a run belongs to it
     places = np.flatnonzero(repeated)
     rows = order[places]
-    order[places] = rows[np.lexsort((rows, time[rows], pair[places]))]
+    order[places] = rows[np.lexsort((rows, time[rows], np.cumsum(fresh[places])))]

@@ -6,7 +6,9 @@ from icpe.types import BoolArray, FloatArray, IntArray
 
 
 def head_mask(counts: IntArray) -> BoolArray:
-    """Which items are head: the fifth with the most interactions (rounded up), ties to the smaller id; the rest is niche.
+    """Mask of the head: the fifth of the items with the most interactions; the rest is niche.
+
+    A fifth is rounded up; of equally popular items the smaller id is preferred.
 
     Example:
         >>> head_mask(np.array([3, 9, 9, 1, 1, 1])).tolist()
@@ -36,7 +38,7 @@ def gini(counts: IntArray) -> float:
 def lorenz(counts: IntArray) -> FloatArray:
     """Share of interactions on the most popular 0, 1, 2, … items, float64 [items + 1]."""
     shares = np.concatenate([[0.0], np.cumsum(np.sort(counts)[::-1], dtype=np.float64)])
-    return shares / max(shares[-1], 1.0)
+    return np.asarray(shares / max(shares[-1], 1.0))
 
 
 def decile_shares(counts: IntArray) -> FloatArray:

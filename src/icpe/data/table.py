@@ -47,7 +47,6 @@ class Table:
             index -= piece.length
         raise IndexError(index)
 
-
     def keep(self, mask: BoolArray) -> "Table":
         """The rows where ``mask`` is true; they keep their places."""
         rows: list[Piece] = []

@@ -1,10 +1,12 @@
 """Delimited text (CSV, TSV, RecBole ``.inter``, HetRec ``.dat``) and LightGCN's lists, plain or compressed.
 
-Every field is read as text and turned into numbers later, so that a wrong value can be shown with its row.
+Fields are read as text and turned into numbers later, so that a wrong value can be shown with its row; only times
+that are whole numbers, the usual case, are parsed at once.
 """
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +72,11 @@ def _head(path: Path) -> tuple[str, int]:
             f"{path} looks like a binary file; expected text (CSV, TSV, .inter, .dat, lists) in UTF-8, or Parquet. "
             "If it is an archive, unpack it first; if it is UTF-16, save it as UTF-8"
         )
+    if "\r" in line.rstrip("\r"):
+        raise DataError(
+            f"{path} ends its lines with carriage returns only. "
+            f"Convert it: tr '\\r' '\\n' < {path.name} > unix-{path.name}"
+        )
     return line, before
 
 
@@ -97,9 +104,8 @@ def _sniff(head: str, path: Path) -> str:
 
 
 def _fields(head: str, separator: str, quote: str | None) -> list[str]:
-    if quote is None:
-        return head.rstrip("\r").split(separator)
-    return next(csv.reader([head], delimiter=separator, quotechar=quote))
+    head = head.rstrip("\r")
+    return head.split(separator) if quote is None else next(csv.reader([head], delimiter=separator, quotechar=quote))
 
 
 def _hetrec_columns(names: list[str]) -> dict[str, str | int]:
@@ -123,25 +129,25 @@ def _refuse_doubles(names: list[str], picked: dict[str, str], path: Path) -> Non
 def _parse(
     path: Path, separator: str, quote: str | None, skipped: int, width: int, wanted: dict[str, int]
 ) -> pl.DataFrame:
-    try:
-        # Columns go by position: two may carry the same name.
+    # Columns go by position: two may carry the same name.
+    schema = dict.fromkeys(map(str, range(width)), pl.String)
+    whole_times = {str(wanted[col.TIME]): pl.Int64} if col.TIME in wanted else {}
+    for types in ({**schema, **whole_times}, schema):
         scan = pl.scan_csv(
-            path,
-            has_header=False,
-            skip_lines=skipped,
-            separator=separator,
-            quote_char=quote,
-            schema={str(position): pl.String for position in range(width)},
-            glob=False,
+            path, has_header=False, skip_lines=skipped, separator=separator, quote_char=quote, schema=types, glob=False
         )
-        return scan.select(pl.col(str(position)).alias(ours) for ours, position in wanted.items()).collect()
-    except (pl.exceptions.ComputeError, pl.exceptions.SchemaError) as error:
-        reason = _explain(path, (separator, quote), width) or f"{path}: {str(error).splitlines()[0]}"
-        raise DataError(reason) from error
-    except pl.exceptions.NoDataError:
-        return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
-    except OSError as error:
-        raise DataError(_broken_archive(path, error)) from error
+        try:
+            return scan.select(pl.col(str(position)).alias(ours) for ours, position in wanted.items()).collect()
+        except (pl.exceptions.ComputeError, pl.exceptions.SchemaError) as error:
+            if types != schema:
+                continue  # times are not all whole numbers: once more, as text
+            reason = _explain(path, (separator, quote), width) or f"{path}: {str(error).splitlines()[0]}"
+            raise DataError(reason) from error
+        except pl.exceptions.NoDataError:
+            break
+        except OSError as error:
+            raise DataError(_broken_archive(path, error)) from error
+    return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
 
 
 def _without_blank_lines(path: Path, frame: pl.DataFrame, ignored: tuple[str, ...], skipped: int) -> Table:
@@ -176,8 +182,11 @@ def _explain(path: Path, dialect: tuple[str, str | None] | None, width: int) -> 
                 pass
             return None
         separator, quote = dialect
-        quoting = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL
-        reader = csv.reader(_decoded(path), delimiter=separator, quotechar=quote, quoting=quoting)
+        lines = _decoded(path)
+        if quote is None:
+            reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
+        else:
+            reader = csv.reader(lines, delimiter=separator, quotechar=quote)
         start = 1
         for number, fields in enumerate(reader, 1):
             if len(fields) > width:
@@ -186,11 +195,13 @@ def _explain(path: Path, dialect: tuple[str, str | None] | None, width: int) -> 
                     f"Quote fields that contain {separator!r}, or name another separator"
                 )
             if reader.line_num - start > 1000:
-                return f'{path}, row {number} opens a quotation mark (") that is not closed. Double it ("") or remove it'
+                return f'{path}, row {number} opens a quotation mark (") that is not closed: double or remove it'
             start = reader.line_num + 1
     except DataError as error:
         return str(error)
-    except (OSError, csv.Error):
+    except (OSError, EOFError, zlib.error) as error:
+        return _broken_archive(path, error)
+    except csv.Error:
         pass
     return None
 
@@ -206,10 +217,10 @@ def _decoded(path: Path) -> Iterator[str]:
                 yield line.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"{path}, row {number} is not UTF-8 (byte 0x{line[error.start]:02x}). If it is Latin-1, convert it: "
+                    f"{path}, row {number} is not UTF-8 (byte 0x{line[error.start]:02x}). Convert it if it is Latin-1: "
                     f"iconv -f latin1 -t utf-8 {path.name} > utf8-{path.name}; if it is binary, it cannot be read"
                 ) from None
 
 
-def _broken_archive(path: Path, error: OSError) -> str:
+def _broken_archive(path: Path, error: Exception) -> str:
     return f"{path} cannot be unpacked ({error}). It may be cut off or damaged: make or download it again"

@@ -2,7 +2,6 @@
 
 from typing import Literal, get_args
 
-import numpy as np
 import polars as pl
 
 from icpe.data.table import Table
@@ -13,6 +12,7 @@ TimeUnit = Literal["auto", "min", "s", "ms", "us", "ns"]
 
 _MICROSECONDS = {"min": 60e6, "s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _LATEST = 253_402_300_800 * 10**6  # the end of the year 9999, in microseconds
+_ISO_FORMS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f%z", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M%z")
 _EXAMPLES = "expected Unix seconds or milliseconds (1546272009), an ISO time (2019-01-31T16:00:09) or a date"
 
 
@@ -36,10 +36,14 @@ def parse_times(table: Table, column: str, unit: TimeUnit = "auto") -> IntArray:
         times = _from_numbers(table, column, values, unit)
     else:
         raise DataError(f"{table.source}: {column!r} has the type {values.dtype}; {_EXAMPLES}")
-    _refuse(table, column, values, times.is_null(), f"cannot be read as a time; {_EXAMPLES}")
-    _refuse(table, column, values, times < 0, "is before 1970; times must not be negative")
-    _refuse(table, column, values, times >= _LATEST, "lies after the year 9999; check the unit of time (time_unit)")
-    return times.to_numpy()
+    if times.null_count():
+        raise _bad(table, column, times.is_null(), f"cannot be read as a time; {_EXAMPLES}")
+    array = times.to_numpy()
+    if array.min(initial=0) < 0:
+        raise _bad(table, column, times < 0, "is before 1970; times must not be negative")
+    if array.max(initial=0) >= _LATEST:
+        raise _bad(table, column, times >= _LATEST, "lies after the year 9999; check the unit of time (time_unit)")
+    return array
 
 
 def parse_weights(table: Table, column: str) -> FloatArray:
@@ -52,16 +56,18 @@ def parse_weights(table: Table, column: str) -> FloatArray:
     if values.dtype != pl.String and not values.dtype.is_numeric():
         raise DataError(f"{table.source}: {column!r} has the type {values.dtype}; expected numbers")
     numbers = _number(values) if values.dtype == pl.String else values.cast(pl.Float64)
-    _refuse(table, column, values, numbers.is_null() | ~numbers.is_finite(), "is not a number")
+    wrong = numbers.is_null() | ~numbers.is_finite()
+    if wrong.fill_null(True).any():
+        raise _bad(table, column, wrong.fill_null(True), "is not a number")
     return numbers.to_numpy()
 
 
-def _refuse(table: Table, column: str, values: pl.Series, bad: pl.Series, what: str) -> None:
-    wrong = bad.fill_null(True).arg_true()
-    if len(wrong):
-        index = int(wrong[0])
-        more = f" (and {len(wrong) - 1:,} more rows)" if len(wrong) > 1 else ""
-        raise DataError(f"{table.where(index)}: {column!r} is {values[index]!r}, which {what}{more}")
+def _bad(table: Table, column: str, wrong: pl.Series, what: str) -> DataError:
+    """The error that shows the first wrong value with its place, and counts the others."""
+    rows = wrong.arg_true()
+    index = int(rows[0])
+    more = f" (and {len(rows) - 1:,} more rows)" if len(rows) > 1 else ""
+    return DataError(f"{table.where(index)}: {column!r} is {table.frame[column][index]!r}, which {what}{more}")
 
 
 def _number(values: pl.Series) -> pl.Series:
@@ -72,7 +78,8 @@ def _number(values: pl.Series) -> pl.Series:
 def _from_text(table: Table, column: str, values: pl.Series, unit: TimeUnit) -> pl.Series:
     whole = values.cast(pl.Int64, strict=False)
     numbers = whole if whole.null_count() == 0 else _number(values)
-    if numbers.null_count() == 0 or unit != "auto":
+    # Where some are numbers and some are not, the larger part is right, and the message shows one of the smaller.
+    if 2 * numbers.null_count() < len(values) or unit != "auto":
         return _from_numbers(table, column, numbers, unit)
     return _from_iso(values)
 
@@ -88,10 +95,8 @@ def _from_numbers(table: Table, column: str, values: pl.Series, unit: TimeUnit) 
         _refuse_mixed_units(table, column, values, unit)
     scale = _MICROSECONDS[unit]
     if scale >= 1 and values.dtype.is_integer():
-        if float(largest) * scale > _LATEST:  # type: ignore[arg-type]
-            return values.cast(pl.Float64).mul(scale).clip(None, float(_LATEST)).cast(pl.Int64)  # type: ignore[attr-defined]
-        return values.cast(pl.Int64) * int(scale)
-    return (values.cast(pl.Float64) * scale).clip(-1e18, 1e18).round().cast(pl.Int64)
+        return values.cast(pl.Int64, strict=False).clip(-1, int(_LATEST / scale)) * int(scale)
+    return (values.cast(pl.Float64) * scale).round().clip(-1, _LATEST).cast(pl.Int64)
 
 
 def _unit_of(largest: float) -> TimeUnit:
@@ -109,24 +114,23 @@ def _refuse_mixed_units(table: Table, column: str, values: pl.Series, unit: Time
     if len(small):
         index = int((values == small[0]).arg_true()[0])
         raise DataError(
-            f"{table.where(index)}: {column!r} is {small[0]!r}, which looks like seconds, while others look like {unit}. "
+            f"{table.where(index)}: {column!r} is {small[0]!r}, which looks like seconds; others look like {unit}. "
             "Bring them to one unit, or pass time_unit (command line: --time-unit)"
         )
 
 
 def _from_iso(values: pl.Series) -> pl.Series:
-    text = (
-        values.str.strip_chars()
-        .str.replace(r"^(\d{4}-\d{2}-\d{2})[Tt]", "$1 ")
-        .str.replace(r"(Z|z| ?UTC)$", "+00:00")
-    )
-    times = pl.Series(values.name, np.zeros(len(values), np.int64)).set(pl.Series([True] * len(values)), None)
-    for form in ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f%z", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M%z"):
+    text = values.str.strip_chars().str.replace(r"^(\d{4}-\d{2}-\d{2})[Tt]", "$1 ")
+    text = text.str.replace(r"(Z|z| ?UTC)$", "+00:00")
+    times = _as_microseconds(text, _ISO_FORMS[0])
+    for form in _ISO_FORMS[1:]:
         if times.null_count() == 0:
             break
-        if form == "%Y-%m-%d":
-            found = text.str.to_date(form, strict=False).cast(pl.Datetime("us"))
-        else:
-            found = text.str.to_datetime(form, time_unit="us", strict=False)
-        times = times.fill_null(0).zip_with(times.is_not_null(), found.to_physical())
+        times = times.zip_with(times.is_not_null(), _as_microseconds(text, form))
     return times
+
+
+def _as_microseconds(text: pl.Series, form: str) -> pl.Series:
+    if form == "%Y-%m-%d":
+        return text.str.to_date(form, strict=False).cast(pl.Datetime("us")).to_physical()
+    return text.str.to_datetime(form, time_unit="us", strict=False).to_physical()

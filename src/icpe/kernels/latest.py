@@ -24,50 +24,57 @@ def latest_per_item(item: IntArray, time: IntArray, tie: UIntArray, quota: IntAr
     return cast(IntArray, _latest_per_item(item, time, tie, starts))
 
 
-@numba.njit(cache=True, nogil=True)
-def _later(time, tie, one, other):  # type: ignore[no-untyped-def]
-    return time[one] > time[other] or (time[one] == time[other] and tie[one] > tie[other])
+@numba.njit(cache=True, nogil=True, inline="always")
+def _later(time, tie, other_time, other_tie):  # type: ignore[no-untyped-def]
+    return time > other_time or (time == other_time and tie > other_tie)
 
 
 @numba.njit(cache=True, nogil=True)
-def _sift_down(heap, start, size, node, time, tie):  # type: ignore[no-untyped-def]
-    # The earliest row is on top, so that one comparison tells whether a new row gets in.
-    row = heap[start + node]
+def _place(times, ties, rows, start, size, node, time, tie, row):  # type: ignore[no-untyped-def]
+    # Puts a row into the heap from `node` downwards. The earliest row is on top, so that one comparison tells
+    # whether a new row gets in. Times lie in the heap itself: to look them up by row would miss the cache each time.
     while 2 * node + 1 < size:
         child = 2 * node + 1
-        if child + 1 < size and _later(time, tie, heap[start + child], heap[start + child + 1]):
+        left, right = start + child, start + child + 1
+        if child + 1 < size and _later(times[left], ties[left], times[right], ties[right]):
             child += 1
-        if not _later(time, tie, row, heap[start + child]):
+        below, here = start + child, start + node
+        if not _later(time, tie, times[below], ties[below]):
             break
-        heap[start + node] = heap[start + child]
+        times[here], ties[here], rows[here] = times[below], ties[below], rows[below]
         node = child
-    heap[start + node] = row
+    times[start + node], ties[start + node], rows[start + node] = time, tie, row
 
 
 @numba.njit(cache=True, nogil=True)
 def _latest_per_item(item, time, tie, starts):  # type: ignore[no-untyped-def]
     items = starts.shape[0] - 1
-    heap = np.empty(starts[items], np.int64)
+    times = np.empty(starts[items], np.int64)
+    ties = np.empty(starts[items], np.uint64)
+    rows = np.empty(starts[items], np.int64)
     filled = np.zeros(items, np.int64)
     for row in range(item.shape[0]):
         of = item[row]
         start, size = starts[of], starts[of + 1] - starts[of]
         if filled[of] < size:
-            heap[start + filled[of]] = row
+            place = start + filled[of]
+            times[place], ties[place], rows[place] = time[row], tie[row], row
             filled[of] += 1
             if filled[of] == size:
                 for node in range(size // 2 - 1, -1, -1):
-                    _sift_down(heap, start, size, node, time, tie)
-        elif size > 0 and _later(time, tie, row, heap[start]):
-            heap[start] = row
-            _sift_down(heap, start, size, 0, time, tie)
+                    at = start + node
+                    _place(times, ties, rows, start, size, node, times[at], ties[at], rows[at])
+        elif size > 0 and _later(time[row], tie[row], times[start], ties[start]):
+            _place(times, ties, rows, start, size, 0, time[row], tie[row], row)
     for of in range(items):
         start, size = starts[of], starts[of + 1] - starts[of]
-        # Heap sort: the earliest goes to the end, then the segment is turned round.
+        # Heap sort: the earliest goes to the end of what is left, then the segment is turned round.
         for last in range(size - 1, 0, -1):
-            heap[start], heap[start + last] = heap[start + last], heap[start]
-            _sift_down(heap, start, last, 0, time, tie)
+            end = start + last
+            late_time, late_tie, late_row = times[end], ties[end], rows[end]
+            times[end], ties[end], rows[end] = times[start], ties[start], rows[start]
+            _place(times, ties, rows, start, last, 0, late_time, late_tie, late_row)
         for step in range(size // 2):
             left, right = start + step, start + size - 1 - step
-            heap[left], heap[right] = heap[right], heap[left]
-    return heap
+            rows[left], rows[right] = rows[right], rows[left]
+    return rows

@@ -9,10 +9,10 @@ Each returns :class:`Parts`, whose users and items are those of its training par
 counts and content hashes what was done.
 """
 
-from icpe.split.chronological import chronological
-from icpe.split.given import given
+from icpe.split._chronological import chronological
+from icpe.split._given import given
+from icpe.split._random import random
+from icpe.split._unbiased import unbiased
 from icpe.split.parts import Parts, load
-from icpe.split.random import random
-from icpe.split.unbiased import unbiased
 
 __all__ = ["Parts", "chronological", "given", "load", "random", "unbiased"]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from icpe.data.encode import positions
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically, write_json
@@ -48,10 +49,10 @@ class Parts:
         return {
             "format": FORMAT,
             **self.recipe,
-            "counts": {name: _counts(part) for name, part in self._named()},
+            "counts": {name: _counts(part) for name, part in self.named()},
             "moved_to_train": self.moved,
             "dropped": self.dropped,
-            "hashes": {"log": self.log_hash, **{name: part.content_hash for name, part in self._named()}},
+            "hashes": {"log": self.log_hash, **{name: part.content_hash for name, part in self.named()}},
         }
 
     def save(self, folder: Path | str, force: bool = False) -> None:
@@ -63,7 +64,7 @@ class Parts:
         folder = Path(folder)
         if (folder / "split.json").exists() and not force:
             raise ConfigError(f"{folder} holds a split already; choose another folder, or replace it with --force")
-        for name, part in self._named():
+        for name, part in self.named():
             part.write(folder / f"{name}.parquet")
         if self.train.item_info is not None:
             write_atomically(folder / "items.parquet", self.train.item_info.write_parquet)
@@ -71,19 +72,24 @@ class Parts:
 
     def as_text(self) -> str:
         """Counts and what was moved or dropped, for the terminal."""
-        total = sum(len(part) for _, part in self._named())
+        total = sum(len(part) for _, part in self.named())
         settings = ", ".join(f"{key} {value}" for key, value in self.recipe.items() if key != "split")
         lines = [f"split {self.recipe['split']} ({settings})", ""]
-        for name, part in self._named():
+        for name, part in self.named():
             users, items = (int((counts > 0).sum()) for counts in (part.user_counts, part.item_counts))
             share = len(part) / total
-            lines.append(f"  {name:<6} {len(part):>12,} interactions {share:>7.1%}   {users:>9,} users {items:>9,} items")
+            lines.append(
+                f"  {name:<6} {len(part):>12,} interactions {share:>7.1%}   {users:>9,} users {items:>9,} items"
+            )
         if self.moved:
             lines.append(f"  note   {self.moved:,} interactions of users or items without training data moved to train")
-        lines += [f"  note   {count:,} interactions dropped: {reason}" for reason, count in self.dropped.items() if count]
+        lines += [
+            f"  note   {count:,} interactions dropped: {reason}" for reason, count in self.dropped.items() if count
+        ]
         return "\n".join(lines)
 
-    def _named(self) -> list[tuple[Literal["train", "valid", "test"], Interactions]]:
+    def named(self) -> list[tuple[Literal["train", "valid", "test"], Interactions]]:
+        """The parts with their names."""
         return [("train", self.train), ("valid", self.valid), ("test", self.test)]
 
 
@@ -106,15 +112,14 @@ def assemble(log: Interactions, part: IntArray, recipe: dict[str, Any]) -> Parts
     has_item = np.bincount(log.item[trained], minlength=len(log.items)) > 0
     cold = ~trained & ~(has_user[log.user] & has_item[log.item])
     final = np.where(cold, TRAIN, part)
-    made = [log.keep(final == label) for label in (TRAIN, VALID, TEST)]
-    parts = Parts(*made, recipe, moved=int(cold.sum()), log_hash=log.content_hash)
-    return refuse_empty(parts)
+    train, valid, test = (log.keep(final == label) for label in (TRAIN, VALID, TEST))
+    return refuse_empty(Parts(train, valid, test, recipe, moved=int(cold.sum()), log_hash=log.content_hash))
 
 
 def refuse_empty(parts: Parts) -> Parts:
-    """The parts, if none is empty that should not be."""
+    """The parts themselves, unless one is empty that should not be."""
     wanted = {"train": True, "valid": parts.recipe.get("valid") != 0, "test": True}
-    for name, part in parts._named():
+    for name, part in parts.named():
         if wanted[name] and len(part) == 0:
             reasons = [f"{parts.moved:,} moved to train"] if parts.moved else []
             reasons += [f"{count:,} {reason}" for reason, count in parts.dropped.items() if count]
@@ -148,11 +153,12 @@ def load(folder: Path | str) -> Parts:
     frames = [_read_part(folder / f"{name}.parquet") for name in PARTS]
     info = folder / "items.parquet"
     train = Interactions.read(frames[0], item_info=info if info.exists() else None)
-    made = [train, *(recode(frame, train) for frame in frames[1:])]
-    for name, part in zip(PARTS, made, strict=True):
+    valid, test = (recode(frame, train) for frame in frames[1:])
+    parts = Parts(train, valid, test, recipe, moved, dropped, log_hash)
+    for name, part in parts.named():
         if part.content_hash != hashes[name]:
             raise DataError(f"{folder / name}.parquet is not the file {path} was written for: its content hash differs")
-    return Parts(*made, recipe, moved, dropped, log_hash)
+    return parts
 
 
 def _recipe(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -173,19 +179,13 @@ def recode(part: Interactions | pl.DataFrame, train: Interactions) -> Interactio
     """The pairs of a part in the codes of ``train``; pairs with unknown users or items are left out."""
     if isinstance(part, pl.DataFrame):
         if part.height == 0:
-            return replace(train.keep(np.zeros(len(train), bool)))
+            return train.keep(np.zeros(len(train), bool))
         part = Interactions.read(part, at_least=1)
-    codes = []
     for ours, known in ((part.users, train.users), (part.items, train.items)):
         if ours.dtype != known.dtype:
             raise DataError(f"{ours.name!r} has the type {known.dtype} in training and {ours.dtype} in another part")
-        lookup = ours.to_frame("id").join(
-            known.to_frame("id").with_row_index("code"), on="id", how="left", maintain_order="left"
-        )
-        codes.append(lookup["code"].cast(pl.Int32).fill_null(-1).to_numpy())
-    user, item = codes[0][part.user], codes[1][part.item]
+    user = positions(part.users, train.users)[part.user]
+    item = positions(part.items, train.items)[part.item]
     known_pairs = (user >= 0) & (item >= 0)
-    moved = replace(
-        part, users=train.users, items=train.items, user=user, item=item, item_info=train.item_info
-    )
+    moved = replace(part, users=train.users, items=train.items, user=user, item=item, item_info=train.item_info)
     return moved.keep(known_pairs)

@@ -27,11 +27,10 @@ def chronological(log: Interactions, train: float = 0.8, valid: float = 0.1) -> 
     until, since = _cut(ordered, train), _cut(ordered, train + valid)
     training = log.keep(log.timestamp < until).compact()
     held = [log.keep((log.timestamp >= until) & (log.timestamp < since)), log.keep(log.timestamp >= since)]
-    made = [recode(part, training) for part in held]
-    unknown = sum(len(part) for part in held) - sum(len(part) for part in made)
+    validation, testing = (recode(part, training) for part in held)
+    dropped = {"user or item without training data": sum(map(len, held)) - len(validation) - len(testing)}
     recipe = {"split": "chronological", "train": train, "valid": valid}
-    dropped = {"user or item without training data": unknown}
-    return refuse_empty(Parts(training, *made, recipe, dropped=dropped, log_hash=log.content_hash))
+    return refuse_empty(Parts(training, validation, testing, recipe, dropped=dropped, log_hash=log.content_hash))
 
 
 def _cut(ordered: IntArray, share: float) -> int:

@@ -52,7 +52,7 @@ class Description:
             f"  time          {span}",
             *self._said(),
             "",
-            f"  The top 20 % of items take {self.top20_share:.1%} of all interactions (Gini {self.gini:.3f}).",
+            f"  The top 20% of items take {self.top20_share:.1%} of all interactions (Gini {self.gini:.3f}).",
             "",
             *_bars(self.decile_shares),
         ]
@@ -121,5 +121,5 @@ def _bars(shares: tuple[float, ...], width: int = 40) -> list[str]:
         eighths = round(share / max(shares) * width * 8)
         bar = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
         mark = "head " if tenth < 2 else "niche"
-        lines.append(f"  {tenth * 10:>3}–{tenth * 10 + 10:>3} %  {mark}     {bar or '▏'} {share:.1%}")
+        lines.append(f"  {tenth * 10:>3}–{tenth * 10 + 10:>3}%  {mark}     {bar or '▏'} {share:.1%}")
     return lines

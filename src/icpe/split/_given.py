@@ -23,16 +23,15 @@ def given(train: Any, valid: Any = None, test: Any = None, **options: Any) -> Pa
     """
     training = train if isinstance(train, Interactions) else Interactions.read(train, **options)
     training = training.compact()
-    made, unknown, repeated = [training], 0, 0
-    for source in (valid, test):
-        part = _open(source, training, options)
-        known = recode(part, training)
-        unknown += len(part) - len(known)
-        fresh = ~np.isin(_keys(known), np.concatenate([_keys(earlier) for earlier in made]))
-        repeated += int((~fresh).sum())
-        made.append(known.keep(fresh))
-    dropped = {"user or item without training data": unknown, "pair is in an earlier part too": repeated}
-    parts = Parts(*made, {"split": "given", "valid": int(valid is not None)}, dropped=dropped)
+    held = [_open(source, training, options) for source in (valid, test)]
+    known = [recode(part, training) for part in held]
+    validation = _without(known[0], training)
+    testing = _without(_without(known[1], training), validation)
+    dropped = {
+        "user or item without training data": sum(map(len, held)) - sum(map(len, known)),
+        "pair is in an earlier part too": sum(map(len, known)) - len(validation) - len(testing),
+    }
+    parts = Parts(training, validation, testing, {"split": "given", "valid": int(valid is not None)}, dropped=dropped)
     return parts if test is None else refuse_empty(parts)
 
 
@@ -42,6 +41,10 @@ def _open(source: Any, training: Interactions, options: dict[str, Any]) -> Inter
     if isinstance(source, Interactions):
         return source
     return Interactions.read(source, **{**options, "item_info": None, "at_least": 1})
+
+
+def _without(part: Interactions, earlier: Interactions) -> Interactions:
+    return part.keep(~np.isin(_keys(part), _keys(earlier)))
 
 
 def _keys(part: Interactions) -> IntArray:

@@ -43,7 +43,8 @@ def unbiased(
         cap: ``ips`` only: limit weights to this percentile of the distinct weights, which protects rare items.
 
     Example:
-        >>> log = Interactions.read({"user_id": [u for u in range(20) for _ in range(5)], "item_id": list(range(10)) * 10})
+        >>> pairs = {"user_id": [one // 5 for one in range(100)], "item_id": list(range(10)) * 10}
+        >>> log = Interactions.read(pairs)
         >>> unbiased(log).manifest["counts"]["test"]["interactions"]
         10
     """

@@ -1,0 +1,103 @@
+"""Options several verbs share: which data, and how it is read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from icpe.data import Interactions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice."
+)
+
+
+def _parse_columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str | int] | None:
+    """``user_id=uid`` (our column name, then the file's name or position), repeated, as one mapping."""
+    mapping: dict[str, str | int] = {}
+    for value in values:
+        ours, equals, theirs = value.partition("=")
+        if not (ours and equals and theirs):
+            raise click.BadParameter(f"{value!r} should look like user_id=uid (our name, then the file's)", ctx, param)
+        mapping[ours] = int(theirs) if theirs.isdecimal() else theirs
+    return mapping or None
+
+
+def data_options(command: Command) -> Command:
+    """Add ``DATA`` and everything that tells how to read it."""
+    for decorate in reversed(
+        (
+            click.argument("data"),
+            click.option(
+                "--column",
+                "columns",
+                metavar="OURS=THEIRS",
+                callback=_parse_columns,
+                multiple=True,
+                help="A column by another name, e.g. user_id=uid; repeatable. A number is a position, from 0.",
+            ),
+            click.option(
+                "--k-core",
+                type=click.IntRange(min=1),
+                help="Keep users and items with at least K interactions. Default: the paper's for its data, else 1.",
+            ),
+            click.option("--min-weight", type=float, help="Keep rows with at least this rating or count."),
+            click.option(
+                "--items",
+                "item_info",
+                type=click.Path(path_type=Path),
+                help="CSV or Parquet with item_id, name for display.",
+            ),
+            click.option(
+                "--data-dir", type=click.Path(path_type=Path), help="Look here first for data sets of the catalogue."
+            ),
+            click.option(
+                "--format",
+                type=click.Choice(["parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy"]),
+                help="The reader, where the suffix does not tell.",
+            ),
+            click.option("--separator", help="Of fields in a text file, e.g. ';'."),
+            click.option(
+                "--no-header", is_flag=True, help="The text file's first row is data; name columns by position."
+            ),
+            click.option(
+                "--ids", type=click.Choice(["int", "text"]), help="Type of ids, where it should not be found out."
+            ),
+            click.option(
+                "--time-unit", type=click.Choice(["min", "s", "ms", "us", "ns"]), help="Of numeric timestamps."
+            ),
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+def open_data(
+    data: str,
+    k_core: int | None,
+    data_dir: Path | None,
+    no_header: bool,
+    **options: Any,
+) -> "Interactions":
+    """The log that the options of :func:`data_options` describe, filtered to its k-core."""
+    from icpe.data import open_log
+    from icpe.data.catalogue import CATALOGUE
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if no_header:
+        given["header"] = False
+    log = open_log(data, data_dir, progress=True, **given)
+    if k_core is None:
+        k_core = CATALOGUE[data].k_core if data in CATALOGUE else None
+    return log if k_core is None else log.k_core(k_core)
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON object for machines."""
+    click.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))

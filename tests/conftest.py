@@ -1,0 +1,38 @@
+"""Fixtures every test may use: the real data sets, where they are, and a small log of known content."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from icpe import Interactions
+from icpe.testing import skewed_log
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the public data sets: ``ICPE_DATA``, else ``../shared/data`` beside the repository."""
+    named = os.environ.get("ICPE_DATA")
+    folder = Path(named) if named else Path(__file__).parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the public data sets are neither in ICPE_DATA nor in ../shared/data")
+    return folder
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, bytes | str], Path]:
+    """Write a file below the test's folder and return its path."""
+
+    def write_file(name: str, content: bytes | str) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write_file
+
+
+@pytest.fixture(scope="session")
+def skewed() -> Interactions:
+    """The long-tailed log most tests work on."""
+    return skewed_log()
