@@ -1,13 +1,11 @@
 """The log as an object: canonical order, duplicates, k-core, hashes."""
 
-import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from icpe import Interactions
-from icpe.data.order import order_pairs
 
 PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 5)), min_size=6, max_size=80)
 
@@ -28,19 +26,6 @@ def test_pairs_are_sorted_distinct_and_earliest(rows):
     assert kept == earliest
     assert list(kept) == sorted(kept)
     assert log.reading.duplicates == len(rows) + 2 - len(earliest)
-
-
-@given(st.integers(0, 10_000), st.booleans())
-@settings(max_examples=40)
-def test_order_pairs_packed_equals_unpacked(seed, timed):
-    rng = np.random.default_rng(seed)
-    user, item = rng.integers(0, 9, 60).astype(np.int32), rng.integers(0, 9, 60).astype(np.int32)
-    time = rng.integers(0, 4, 60) if timed else None
-    packed = order_pairs(user, item, 9, 9, time)
-    unpacked = order_pairs(user, item, 2**31 - 1, 2**31 - 1, time)  # too many bits for one integer
-    for one, other in zip(packed, unpacked, strict=True):
-        assert one.tolist() == other.tolist()
-    assert (user[packed[2]] == packed[0]).all()
 
 
 def test_without_times_the_first_row_stays():

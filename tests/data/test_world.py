@@ -50,7 +50,7 @@ def spearman(one: NDArray[Any], other: NDArray[Any]) -> float:
 
 
 def mean_preference(world: World) -> NDArray[Any]:
-    return np.mean(world.preference(world.log.users), axis=0)
+    return np.asarray(world.preference(world.log.users).mean(axis=0))
 
 
 def top_decile_gain(world: World) -> float:

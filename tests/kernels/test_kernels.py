@@ -7,18 +7,20 @@ import pytest
 from icpe import Interactions, split
 from icpe.data.core import core_mask
 from icpe.data.encode import _factorize
+from icpe.data.order import order_pairs
 from icpe.kernels.core import peel
 from icpe.kernels.factorize import factorize
-from icpe.kernels.latest import latest_per_item
-from icpe.split._unbiased import latest_rows
 from icpe.testing import skewed_log
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 200_000])
 @pytest.mark.parametrize("distinct", [1, 50, 150_000])
-def test_factorize(rows, distinct):
+@pytest.mark.parametrize("piece", [3000, 1_000_000])
+def test_factorize(rows, distinct, piece):
     values = pl.Series(np.random.default_rng(rows).integers(0, distinct, rows)).cast(pl.String)
-    codes, firsts = factorize(values.hash(1).to_numpy(), values.hash(2).to_numpy())
+    hashes = values.hash(1).to_numpy(), values.hash(2).to_numpy()
+    pieces = [(hashes[0][at : at + piece], hashes[1][at : at + piece]) for at in range(0, rows, piece)]
+    codes, firsts = factorize(pieces, rows)
     plain_distinct, plain_codes = _factorize(values)
     assert (codes == plain_codes).all()
     assert values.gather(firsts).equals(plain_distinct)
@@ -28,7 +30,7 @@ def test_factorize_tells_equal_first_hashes_apart():
     """Two values whose first hash collides are told apart by the second."""
     first = np.array([5, 5, 5, 5], np.uint64)
     second = np.array([1 << 40, 2 << 40, 1 << 40, 2 << 40], np.uint64)
-    codes, firsts = factorize(first, second)
+    codes, firsts = factorize([(first, second)], 4)
     assert codes.tolist() == [0, 1, 0, 1]
     assert firsts.tolist() == [0, 1]
 
@@ -46,18 +48,25 @@ def test_peel(k):
         assert k > 6, "the log should have a core to compare"
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_latest_per_item(seed):
-    rng = np.random.default_rng(seed)
-    item = rng.integers(0, 200, 5000).astype(np.int32)
-    time, tie = rng.integers(0, 30, 5000), rng.integers(0, 2**63, 5000).astype(np.uint64)
-    quota = rng.integers(0, np.bincount(item, minlength=200) + 1)
-    assert (latest_per_item(item, time, tie, quota) == latest_rows(item, time, tie, quota)).all()
-
-
 def test_large_logs_take_the_kernels_and_end_the_same(monkeypatch):
     frame = skewed_log(users=900, items=400, pairs=8000).to_frame().with_columns(pl.col("user_id").cast(pl.String))
     plain = split.unbiased(Interactions.read(frame).k_core(5)).manifest
-    for room in ("data.encode", "data.core", "split._unbiased"):
-        monkeypatch.setattr(f"icpe.{room}.WORTH_COMPILING", 0)
+    for module in ("encode", "core", "order"):
+        monkeypatch.setattr(f"icpe.data.{module}.WORTH_COMPILING", 0)
     assert split.unbiased(Interactions.read(frame).k_core(5)).manifest == plain
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("seed", range(20))
+def test_packed_order(monkeypatch, seed, timed):
+    rng = np.random.default_rng(seed)
+    user, item = rng.integers(0, 9, 60).astype(np.int32), rng.integers(0, 9, 60).astype(np.int32)
+    time = rng.integers(0, 4, 60) if timed else None
+    plain = order_pairs(user, item, 9, 9, time)
+    monkeypatch.setattr("icpe.data.order.WORTH_COMPILING", 0)
+    packed = order_pairs(user, item, 9, 9, time)
+    too_many_bits = order_pairs(user, item, 2**31 - 1, 2**31 - 1, time)
+    for one, two, three in zip(plain, packed, too_many_bits, strict=True):
+        assert one.tolist() == two.tolist() == three.tolist()
+    assert (user[packed[2]] == packed[0]).all()
+    assert (item[packed[2]] == packed[1]).all()

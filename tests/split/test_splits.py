@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icpe import ConfigError, DataError, Interactions, split
-from icpe.split._unbiased import _quota, latest_rows
+from icpe.split._unbiased import _quota, latest, latest_by_sorting
 from icpe.testing import skewed_log
 
 KINDS = {
@@ -274,18 +274,27 @@ def test_a_log_too_small_to_split():
         split.unbiased(log)
 
 
-@settings(max_examples=60)
-@given(st.integers(0, 10_000), st.integers(2, 9), st.integers(1, 60))
-def test_latest_rows_against_a_plain_sort(seed, items, rows):
+@settings(max_examples=100)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([1, 60, 86_400]),  # seconds between two possible times: few days, minutes, seconds
+    st.sampled_from([5, 10**6, 10**12]),  # 10**12 seconds in microseconds do not fit beside the item
+    st.booleans(),
+)
+def test_latest_against_a_loop(seed, step, span, timed):
     rng = np.random.default_rng(seed)
-    item = rng.integers(0, items, rows).astype(np.int32)
-    time, tie = rng.integers(0, 5, rows), rng.permutation(rows).astype(np.uint64)
-    quota = np.array([rng.integers(0, (item == one).sum() + 1) for one in range(items)])
-    expected = [
-        row
-        for one in range(items)
-        for row in sorted(np.flatnonzero(item == one), key=lambda row: (time[row], tie[row]))[
-            (item == one).sum() - quota[one] :
-        ]
-    ]
-    assert latest_rows(item, time, tie, quota).tolist() == expected
+    log = Interactions.from_codes(
+        users=pl.Series(range(30)),
+        items=pl.Series(range(9)),
+        user=rng.integers(0, 30, 90).astype(np.int32),
+        item=rng.integers(0, 9, 90).astype(np.int32),
+        timestamp=rng.integers(0, span, 90) * step * 10**6 + (span == 10**12) if timed else None,
+    )
+    tie = rng.permutation(len(log)).astype(np.uint64) << np.uint64(55)  # few different ones, so that borders are hit
+    number = rng.integers(0, log.item_counts + 1)
+    for way in (latest, latest_by_sorting):
+        (mask,) = way(log, tie, [number])
+        for item in range(9):
+            rows = np.flatnonzero(log.item == item)
+            ordered = sorted(rows, key=lambda row: (0 if log.timestamp is None else log.timestamp[row], tie[row]))
+            assert set(np.flatnonzero(mask & (log.item == item))) == set(ordered[len(rows) - number[item] :])

@@ -3,13 +3,11 @@
 Codes follow the sorted ids (integers by value, text by bytes), so that they do not depend on the order of rows.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
 
-from icpe.columns import ITEM, USER
 from icpe.data.table import Table
 from icpe.errors import ConfigError, DataError
 from icpe.kernels import WORTH_COMPILING
@@ -17,14 +15,8 @@ from icpe.types import IntArray
 
 IdType = Literal["auto", "int", "text"]
 
+_PIECE = 50_000
 _INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"  # as an integer prints itself: "007" is text, for 7 is somebody else
-
-
-def encode_both(table: Table, ids: IdType) -> tuple[tuple[pl.Series, IntArray], tuple[pl.Series, IntArray]]:
-    """:func:`encode_ids` for users and items, side by side, as the two do not depend on each other."""
-    with ThreadPoolExecutor(2) as pool:
-        users, items = pool.map(lambda column: encode_ids(table, column, ids), (USER, ITEM))
-    return users, items
 
 
 def encode_ids(table: Table, column: str, ids: IdType = "auto") -> tuple[pl.Series, IntArray]:
@@ -98,7 +90,8 @@ def _factorize(values: pl.Series) -> tuple[pl.Series, IntArray]:
         return distinct, positions(values, distinct)
     from icpe.kernels.factorize import factorize  # late: numba takes a while to import
 
-    codes, firsts = factorize(values.hash(1).to_numpy(), values.hash(2).to_numpy())
+    pieces = (values.slice(start, _PIECE) for start in range(0, len(values), _PIECE))
+    codes, firsts = factorize(((one.hash(1).to_numpy(), one.hash(2).to_numpy()) for one in pieces), len(values))
     return values.gather(firsts), codes
 
 

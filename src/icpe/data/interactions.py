@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ import polars as pl
 
 from icpe import columns as col
 from icpe.data.core import core_mask, largest_core
-from icpe.data.encode import IdType, encode_both
+from icpe.data.encode import IdType, encode_ids
 from icpe.data.items import align_item_info
 from icpe.data.order import order_pairs
 from icpe.data.read import Format, read_table
@@ -109,8 +110,7 @@ class Interactions:
             raise DataError(f"{table.source or source} has no rows, only a header")
         reading = Reading(source=table.source, rows=table.frame.height, ignored_columns=table.ignored)
         table, weight, below = _apply_min_weight(table, min_weight)
-        timestamp = parse_times(table, col.TIME, time_unit) if col.TIME in table.frame.columns else None
-        (users, user), (items, item) = encode_both(table, ids)
+        (users, user), (items, item), timestamp = _encode(table, ids, time_unit)
         del table  # the text of ten million ids is larger than everything that follows
         info = align_item_info(item_info, items) if item_info is not None else None
         log = cls._ordered(users, items, user, item, timestamp, weight, info, replace(reading, below_min_weight=below))
@@ -180,7 +180,8 @@ class Interactions:
         digest = hashlib.sha256()
         for ids in (self.users, self.items):
             if ids.dtype == pl.String:
-                digest.update("".join(f"{len(one)}:{one}" for one in ids.to_list()).encode())
+                digest.update(ids.str.len_bytes().to_numpy().astype("<u4").tobytes())
+                digest.update("".join(ids.to_list()).encode())
             else:
                 digest.update(ids.to_numpy().astype("<i8").tobytes())
         for array, kind in ((self.user, "<i4"), (self.item, "<i4"), (self.timestamp, "<i8"), (self.weight, "<f8")):
@@ -210,12 +211,13 @@ class Interactions:
 
     def keep(self, mask: BoolArray) -> Self:
         """The pairs where ``mask`` [pairs] is true, with the same users and items."""
+        rows = np.flatnonzero(mask)  # taking rows is faster than masking
         return replace(
             self,
-            user=self.user[mask],
-            item=self.item[mask],
-            timestamp=None if self.timestamp is None else self.timestamp[mask],
-            weight=None if self.weight is None else self.weight[mask],
+            user=self.user[rows],
+            item=self.item[rows],
+            timestamp=None if self.timestamp is None else self.timestamp[rows],
+            weight=None if self.weight is None else self.weight[rows],
         )
 
     def compact(self) -> Self:
@@ -262,6 +264,16 @@ class Interactions:
         if min(len(self.users), len(self.items)) < at_least:
             counted = f"{len(self.users)} user(s) and {len(self.items)} item(s)"
             raise DataError(f"{source} leaves {counted}; at least {at_least} of each are needed")
+
+
+def _encode(
+    table: Table, ids: IdType, time_unit: TimeUnit
+) -> tuple[tuple[pl.Series, IntArray], tuple[pl.Series, IntArray], IntArray | None]:
+    """Users, items and times side by side, for none depends on another; the first in this order that fails is told."""
+    with ThreadPoolExecutor(2) as pool:
+        users, items = (pool.submit(encode_ids, table, column, ids) for column in (col.USER, col.ITEM))
+        times = pool.submit(parse_times, table, col.TIME, time_unit) if col.TIME in table.frame.columns else None
+        return users.result(), items.result(), None if times is None else times.result()
 
 
 def _apply_min_weight(table: Table, min_weight: float | None) -> tuple[Table, FloatArray | None, int]:

@@ -95,7 +95,10 @@ def _from_numbers(table: Table, column: str, values: pl.Series, unit: TimeUnit) 
         _refuse_mixed_units(table, column, values, unit)
     scale = _MICROSECONDS[unit]
     if scale >= 1 and values.dtype.is_integer():
-        return values.cast(pl.Int64, strict=False).clip(-1, int(_LATEST / scale)) * int(scale)
+        whole = values.cast(pl.Int64, strict=False)
+        if whole.null_count() or float(largest) * scale >= _LATEST:  # type: ignore[arg-type]
+            return whole.clip(-1, int(_LATEST / scale)) * int(scale)
+        return pl.Series(values.name, whole.to_numpy() * int(scale))
     return (values.cast(pl.Float64) * scale).round().clip(-1, _LATEST).cast(pl.Int64)
 
 

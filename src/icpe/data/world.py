@@ -27,7 +27,7 @@ from icpe.files import write_atomically
 from icpe.types import FloatArray, IntArray
 
 _DIM = 16  # more than there are genres, so that genres are related but none is a mixture of the others
-_GENRES_PER_USER = 0.12  # Dirichlet concentration: one or two genres carry most of a user's taste
+_GENRE_CONCENTRATION = 0.12  # of the Dirichlet mixture: one or two genres carry most of a user's taste
 _GENRE_PULL = 10.0
 _TASTE_SPREAD = 0.5
 _TRAIT_SPREAD = 0.18
@@ -185,6 +185,7 @@ def make_world(
         item=growth.item,
         timestamp=growth.timestamp,
         item_info=pl.DataFrame(info),
+        source="a generated world",
     )
     return World(log, tastes, traits, appeal, exposure)
 
@@ -241,7 +242,7 @@ def _make_tastes(users: int, centroids: FloatArray, rng: np.random.Generator) ->
     """Tastes [users, dim]: a pull towards the genres a user likes, and something of their own."""
     # Genres differ in how many people like them, within a factor of two or so.
     liked = np.exp(0.3 * rng.standard_normal(len(GENRES)))
-    share = rng.standard_gamma(_GENRES_PER_USER * liked / liked.mean(), size=(users, len(GENRES)))
+    share = rng.standard_gamma(_GENRE_CONCENTRATION * liked / liked.mean(), size=(users, len(GENRES)))
     share /= share.sum(axis=1, keepdims=True)
     pull = (_GENRE_PULL * share).astype(np.float32)
     own = _normal(_TASTE_SPREAD, (users, _DIM), rng)

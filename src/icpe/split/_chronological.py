@@ -30,7 +30,7 @@ def chronological(log: Interactions, train: float = 0.8, valid: float = 0.1) -> 
     validation, testing = (recode(part, training) for part in held)
     dropped = {"user or item without training data": sum(map(len, held)) - len(validation) - len(testing)}
     recipe = {"split": "chronological", "train": train, "valid": valid}
-    return refuse_empty(Parts(training, validation, testing, recipe, dropped=dropped, log_hash=log.content_hash))
+    return refuse_empty(Parts(training, validation, testing, recipe, dropped=dropped, log=log))
 
 
 def _cut(ordered: IntArray, share: float) -> int:

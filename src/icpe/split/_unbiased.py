@@ -6,12 +6,13 @@ import numpy as np
 
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
-from icpe.kernels import WORTH_COMPILING
 from icpe.rng import random_keys
 from icpe.split.parts import TEST, VALID, Parts, assemble, check_shares
-from icpe.types import IntArray, UIntArray
+from icpe.types import BoolArray, IntArray, UIntArray
 
 Mode = Literal["item_quota", "ips"]
+
+_TIE_BITS = 12  # fewer would leave too much to chance where times are equal
 
 
 def unbiased(
@@ -74,29 +75,64 @@ def _quota(counts: IntArray, wanted: float) -> IntArray:
 
 
 def _item_quota(log: Interactions, seed: int, quota: IntArray, valid_share: float) -> IntArray:
-    tie = random_keys(seed, "split/order", len(log))
-    time = np.zeros(len(log), np.int64) if log.timestamp is None else log.timestamp
-    rows = latest_rows(log.item, time, tie, quota)
     # A quota of 5 gives 2 or 3 to validation, by a coin for each item.
     coin = random_keys(seed, "split/coin", len(quota)) / 2.0**64
     for_valid = np.floor(quota * valid_share + coin + 1e-9).astype(np.int64)
-    starts = np.cumsum(quota) - quota
-    place = np.arange(len(rows)) - np.repeat(starts, quota)
+    tie = random_keys(seed, "split/order", len(log))
+    held, test = latest(log, tie, [quota, quota - for_valid])
     part = np.zeros(len(log), np.int8)
-    part[rows] = np.where(place < np.repeat(for_valid, quota), VALID, TEST)
+    part[held] = VALID
+    part[test] = TEST
     return part
 
 
-def latest_rows(item: IntArray, time: IntArray, tie: UIntArray, quota: IntArray) -> IntArray:
-    """Row numbers of each item's latest rows, as many as its quota, item by item, earliest first."""
-    if len(item) >= WORTH_COMPILING:
-        from icpe.kernels.latest import latest_per_item  # late: numba takes a while to import
+def latest(log: Interactions, tie: UIntArray, numbers: list[IntArray]) -> list[BoolArray]:
+    """For each of ``numbers`` [items] the mask [pairs] of every item's so many latest pairs.
 
-        return latest_per_item(item, time, tie, quota)
-    order = np.lexsort((tie, time, item))
-    ends = np.cumsum(np.bincount(item, minlength=len(quota)))
-    starts = np.cumsum(quota) - quota
-    return order[np.repeat(ends - quota - starts, quota) + np.arange(int(quota.sum()))]
+    Pairs of equal time are ordered by ``tie``, uint64 [pairs].
+    """
+    keys = _latest_keys(log, tie)
+    if keys is not None:
+        ordered, ends, never = np.sort(keys), np.cumsum(log.item_counts), np.iinfo(np.int64).max
+        borders = [np.where(number > 0, ordered[np.minimum(ends - number, len(keys) - 1)], never) for number in numbers]
+        found = [keys >= border[log.item] for border in borders]
+        if all(mask.sum() == number.sum() for mask, number in zip(found, numbers, strict=True)):
+            return found
+    return latest_by_sorting(log, tie, numbers)  # no room for all in one integer, or equal keys at a border
+
+
+def _latest_keys(log: Interactions, tie: UIntArray) -> IntArray | None:
+    """Item, time and tie in one integer each, from the highest bits to the lowest: sorting these is vectorised."""
+    keys = log.item.astype(np.int64)
+    bits = max(len(log.items) - 1, 1).bit_length()
+    if log.timestamp is not None:
+        since = log.timestamp - log.timestamp.min()
+        since //= _coarsest_unit(since)
+        time_bits = max(int(since.max()), 1).bit_length()
+        if bits + time_bits > 63 - _TIE_BITS:
+            return None
+        keys <<= time_bits
+        keys |= since
+        bits += time_bits
+    keys <<= 63 - bits
+    keys |= (tie >> np.uint64(bits + 1)).view(np.int64)
+    return keys
+
+
+def _coarsest_unit(times: IntArray) -> int:
+    """A day, a second, a millisecond or a microsecond: the largest of which all times are multiples."""
+    units = (86_400_000_000, 1_000_000, 1_000, 1)
+    return next(unit for unit in units if not (times[:1000] % unit).any() and not (times % unit).any())
+
+
+def latest_by_sorting(log: Interactions, tie: UIntArray, numbers: list[IntArray]) -> list[BoolArray]:
+    """:func:`latest` by a plain sort: slower, without limits."""
+    time = np.zeros(len(log), np.int64) if log.timestamp is None else log.timestamp
+    order = np.lexsort((tie, time, log.item))
+    places = np.empty(len(log), np.int64)
+    places[order] = np.arange(len(log))
+    ends = np.cumsum(log.item_counts)
+    return [places >= (ends - number)[log.item] for number in numbers]
 
 
 def _ips(log: Interactions, seed: int, train: float, valid: float, cap: float | None) -> IntArray:

@@ -32,7 +32,7 @@ class Parts:
         recipe: kind of split and its settings, as in the manifest.
         moved: how many held-out interactions went back to training because their user or item had none there.
         dropped: how many were left out, by reason.
-        log_hash: content hash of the log that was split, where there was one.
+        log: the log that was split, or its content hash where only that is known; None for given parts.
     """
 
     train: Interactions
@@ -41,7 +41,7 @@ class Parts:
     recipe: dict[str, Any]
     moved: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
-    log_hash: str | None = None
+    log: Interactions | str | None = None
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -52,7 +52,10 @@ class Parts:
             "counts": {name: _counts(part) for name, part in self.named()},
             "moved_to_train": self.moved,
             "dropped": self.dropped,
-            "hashes": {"log": self.log_hash, **{name: part.content_hash for name, part in self.named()}},
+            "hashes": {
+                "log": self.log.content_hash if isinstance(self.log, Interactions) else self.log,
+                **{name: part.content_hash for name, part in self.named()},
+            },
         }
 
     def save(self, folder: Path | str, force: bool = False) -> None:
@@ -99,7 +102,7 @@ def _counts(part: Interactions) -> dict[str, int]:
 
 
 def assemble(log: Interactions, part: IntArray, recipe: dict[str, Any]) -> Parts:
-    """Parts from a label per pair (0 train, 1 valid, 2 test), after the return rule.
+    """Parts from a label per pair (0 train, 1 valid, 2 test), after the return rule, which changes the labels.
 
     A held-out pair whose user or item has no training pair goes back to training, so that every user and item in
     validation and test is known to a model trained on the training part.
@@ -107,13 +110,14 @@ def assemble(log: Interactions, part: IntArray, recipe: dict[str, Any]) -> Parts
     Raises:
         DataError: a part is empty, for the log is too small.
     """
-    trained = part == TRAIN
-    has_user = np.bincount(log.user[trained], minlength=len(log.users)) > 0
-    has_item = np.bincount(log.item[trained], minlength=len(log.items)) > 0
-    cold = ~trained & ~(has_user[log.user] & has_item[log.item])
-    final = np.where(cold, TRAIN, part)
-    train, valid, test = (log.keep(final == label) for label in (TRAIN, VALID, TEST))
-    return refuse_empty(Parts(train, valid, test, recipe, moved=int(cold.sum()), log_hash=log.content_hash))
+    held = np.flatnonzero(part != TRAIN)
+    user, item = log.user[held], log.item[held]
+    has_user = log.user_counts > np.bincount(user, minlength=len(log.users))
+    has_item = log.item_counts > np.bincount(item, minlength=len(log.items))
+    cold = held[~(has_user[user] & has_item[item])]
+    part[cold] = TRAIN
+    train, valid, test = (log.keep(part == label) for label in (TRAIN, VALID, TEST))
+    return refuse_empty(Parts(train, valid, test, recipe, moved=len(cold), log=log))
 
 
 def refuse_empty(parts: Parts) -> Parts:
