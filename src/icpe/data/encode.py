@@ -15,7 +15,7 @@ from icpe.types import IntArray
 
 IdType = Literal["auto", "int", "text"]
 
-_PIECE = 50_000
+_PIECE = 250_000
 _INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"  # as an integer prints itself: "007" is text, for 7 is somebody else
 
 

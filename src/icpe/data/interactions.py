@@ -225,14 +225,17 @@ class Interactions:
         has_user, has_item = self.user_counts > 0, self.item_counts > 0
         new_user = np.cumsum(has_user, dtype=np.int32) - np.int32(1)
         new_item = np.cumsum(has_item, dtype=np.int32) - np.int32(1)
-        return replace(
+        log = replace(
             self,
             users=self.users.filter(pl.Series(has_user)),
             items=self.items.filter(pl.Series(has_item)),
-            user=new_user[self.user],
-            item=new_item[self.item],
+            user=self.user if has_user.all() else new_user[self.user],
+            item=self.item if has_item.all() else new_item[self.item],
             item_info=None if self.item_info is None else self.item_info.filter(pl.Series(has_item)),
         )
+        # Counting ten million pairs again takes a while; what is known already is handed on.
+        log.__dict__.update(user_counts=self.user_counts[has_user], item_counts=self.item_counts[has_item])
+        return log
 
     def to_frame(self) -> pl.DataFrame:
         """A polars frame with the caller's ids: ``user_id, item_id[, timestamp][, weight]``."""

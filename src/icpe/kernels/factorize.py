@@ -20,8 +20,8 @@ def factorize(hashes: Iterable[tuple[UIntArray, UIntArray]], rows: int) -> tuple
     billion different ids collide with a probability of about 1e-11, so ids need not be compared.
 
     Args:
-        hashes: two hashes of each value from different seeds, uint64, piece by piece. Pieces of some 10,000 rows keep
-            memory small.
+        hashes: two hashes of each value from different seeds, uint64, piece by piece. Pieces of some 100,000 rows
+            keep memory small.
         rows: how many there are in all.
 
     Returns:

@@ -1,5 +1,6 @@
 """Held-out interactions spread evenly over items, so that a model cannot score by popularity."""
 
+from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,6 +13,7 @@ from icpe.types import BoolArray, IntArray, UIntArray
 
 Mode = Literal["item_quota", "ips"]
 
+_BLOCK = 1 << 18
 _TIE_BITS = 12  # fewer would leave too much to chance where times are equal
 
 
@@ -80,10 +82,7 @@ def _item_quota(log: Interactions, seed: int, quota: IntArray, valid_share: floa
     for_valid = np.floor(quota * valid_share + coin + 1e-9).astype(np.int64)
     tie = random_keys(seed, "split/order", len(log))
     held, test = latest(log, tie, [quota, quota - for_valid])
-    part = np.zeros(len(log), np.int8)
-    part[held] = VALID
-    part[test] = TEST
-    return part
+    return held.astype(np.int8) + test  # what is in test is held out too: 0 train, 1 valid, 2 test
 
 
 def latest(log: Interactions, tie: UIntArray, numbers: list[IntArray]) -> list[BoolArray]:
@@ -94,8 +93,11 @@ def latest(log: Interactions, tie: UIntArray, numbers: list[IntArray]) -> list[B
     keys = _latest_keys(log, tie)
     if keys is not None:
         ordered, ends, never = np.sort(keys), np.cumsum(log.item_counts), np.iinfo(np.int64).max
-        borders = [np.where(number > 0, ordered[np.minimum(ends - number, len(keys) - 1)], never) for number in numbers]
-        found = [keys >= border[log.item] for border in borders]
+        found = [np.empty(len(log), bool) for _ in numbers]
+        for number, mask in zip(numbers, found, strict=True):
+            border = np.where(number > 0, ordered[np.minimum(ends - number, len(log) - 1)], never)
+            for rows in _blocks(len(log)):
+                np.greater_equal(keys[rows], border[log.item[rows]], out=mask[rows])
         if all(mask.sum() == number.sum() for mask, number in zip(found, numbers, strict=True)):
             return found
     return latest_by_sorting(log, tie, numbers)  # no room for all in one integer, or equal keys at a border
@@ -103,26 +105,32 @@ def latest(log: Interactions, tie: UIntArray, numbers: list[IntArray]) -> list[B
 
 def _latest_keys(log: Interactions, tie: UIntArray) -> IntArray | None:
     """Item, time and tie in one integer each, from the highest bits to the lowest: sorting these is vectorised."""
-    keys = log.item.astype(np.int64)
-    bits = max(len(log.items) - 1, 1).bit_length()
+    start, unit, time_bits = 0, 1, 0
     if log.timestamp is not None:
-        since = log.timestamp - log.timestamp.min()
-        since //= _coarsest_unit(since)
-        time_bits = max(int(since.max()), 1).bit_length()
-        if bits + time_bits > 63 - _TIE_BITS:
-            return None
-        keys <<= time_bits
-        keys |= since
-        bits += time_bits
-    keys <<= 63 - bits
-    keys |= (tie >> np.uint64(bits + 1)).view(np.int64)
+        start = int(log.timestamp.min())
+        unit = _coarsest_unit(log.timestamp, start)
+        time_bits = max((int(log.timestamp.max()) - start) // unit, 1).bit_length()
+    tie_bits = 63 - max(len(log.items) - 1, 1).bit_length() - time_bits
+    if tie_bits < _TIE_BITS:
+        return None
+    keys = np.empty(len(log), np.int64)
+    for rows in _blocks(len(log)):
+        block = log.item[rows].astype(np.int64) << (time_bits + tie_bits)
+        if log.timestamp is not None:
+            block |= (log.timestamp[rows] - start) // unit << tie_bits
+        np.bitwise_or(block, (tie[rows] >> np.uint64(64 - tie_bits)).view(np.int64), out=keys[rows])
     return keys
 
 
-def _coarsest_unit(times: IntArray) -> int:
-    """A day, a second, a millisecond or a microsecond: the largest of which all times are multiples."""
+def _coarsest_unit(times: IntArray, start: int) -> int:
+    """A day, a second, a millisecond or a microsecond: the largest in which all times since ``start`` are whole."""
     units = (86_400_000_000, 1_000_000, 1_000, 1)
-    return next(unit for unit in units if not (times[:1000] % unit).any() and not (times % unit).any())
+    return next(unit for unit in units if not any(((times[rows] - start) % unit).any() for rows in _blocks(len(times))))
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    """Slices that cover all rows; work on them needs little memory beside the result, which is also faster."""
+    return (slice(start, start + _BLOCK) for start in range(0, rows, _BLOCK))
 
 
 def latest_by_sorting(log: Interactions, tie: UIntArray, numbers: list[IntArray]) -> list[BoolArray]:
