@@ -5,11 +5,11 @@ import polars as pl
 import pytest
 
 from icpe import Interactions, split
+from icpe.data.coding import Coder, code_values
 from icpe.data.core import core_mask
-from icpe.data.encode import _factorize
 from icpe.data.order import order_pairs
 from icpe.kernels.core import peel
-from icpe.kernels.factorize import factorize
+from icpe.kernels.factorize import Factorizer
 from icpe.testing import skewed_log
 
 
@@ -18,21 +18,27 @@ from icpe.testing import skewed_log
 @pytest.mark.parametrize("piece", [3000, 1_000_000])
 def test_factorize(rows, distinct, piece):
     values = pl.Series(np.random.default_rng(rows).integers(0, distinct, rows)).cast(pl.String)
-    hashes = values.hash(1).to_numpy(), values.hash(2).to_numpy()
-    pieces = [(hashes[0][at : at + piece], hashes[1][at : at + piece]) for at in range(0, rows, piece)]
-    codes, firsts = factorize(pieces, rows)
-    plain_distinct, plain_codes = _factorize(values)
-    assert (codes == plain_codes).all()
-    assert values.gather(firsts).equals(plain_distinct)
+    coder = Coder()
+    for start in range(0, max(rows, 1), piece):
+        coder.add(values.slice(start, piece))
+    coded, plain = coder.finish(), code_values(values)
+    assert (coded.codes == plain.codes).all()
+    assert (coded.firsts == plain.firsts).all()
+    assert coded.distinct.equals(plain.distinct)
+    assert coded.distinct.gather(coded.codes).equals(values)
 
 
-def test_factorize_tells_equal_first_hashes_apart():
+def test_factorizer_tells_equal_first_hashes_apart():
     """Two values whose first hash collides are told apart by the second."""
     first = np.array([5, 5, 5, 5], np.uint64)
     second = np.array([1 << 40, 2 << 40, 1 << 40, 2 << 40], np.uint64)
-    codes, firsts = factorize([(first, second)], 4)
+    factorizer = Factorizer()
+    codes, new = factorizer.add(first, second)
     assert codes.tolist() == [0, 1, 0, 1]
-    assert firsts.tolist() == [0, 1]
+    assert new.tolist() == [0, 1]
+    codes, new = factorizer.add(first[:2] + np.uint64(1), second[:2])
+    assert codes.tolist() == [2, 3]
+    assert factorizer.add(first, second)[0].tolist() == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 6, 1000])
@@ -51,7 +57,7 @@ def test_peel(k):
 def test_large_logs_take_the_kernels_and_end_the_same(monkeypatch):
     frame = skewed_log(users=900, items=400, pairs=8000).to_frame().with_columns(pl.col("user_id").cast(pl.String))
     plain = split.unbiased(Interactions.read(frame).k_core(5)).manifest
-    for module in ("encode", "core", "order"):
+    for module in ("coding", "core", "order"):
         monkeypatch.setattr(f"icpe.data.{module}.WORTH_COMPILING", 0)
     assert split.unbiased(Interactions.read(frame).k_core(5)).manifest == plain
 

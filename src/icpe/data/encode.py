@@ -8,14 +8,13 @@ from typing import Literal, get_args
 import numpy as np
 import polars as pl
 
+from icpe.data.coding import code_values
 from icpe.data.table import Table
 from icpe.errors import ConfigError, DataError
-from icpe.kernels import WORTH_COMPILING
 from icpe.types import IntArray
 
 IdType = Literal["auto", "int", "text"]
 
-_PIECE = 250_000
 _INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"  # as an integer prints itself: "007" is text, for 7 is somebody else
 
 
@@ -36,17 +35,17 @@ def encode_ids(table: Table, column: str, ids: IdType = "auto") -> tuple[pl.Seri
     """
     if ids not in get_args(IdType):
         raise ConfigError(f"ids is {ids!r}; expected one of {', '.join(get_args(IdType))}")
-    values = _as_ids(table, column)
-    distinct, codes = _factorize(values)
+    coded = table.coded.get(column) or code_values(_as_ids(table, column))
+    distinct = coded.distinct
     if distinct.dtype == pl.String:
-        _refuse_empty(table, column, values, distinct)
-        distinct = _settle_type(table, column, values, distinct, ids)
+        _refuse_empty(table, column, distinct, coded.firsts)
+        distinct = _settle_type(table, column, distinct, coded.firsts, ids)
     elif ids == "text":
         distinct = distinct.cast(pl.String)
     order = distinct.arg_sort()
     rank = np.empty(len(distinct), np.int32)
     rank[order.to_numpy()] = np.arange(len(distinct), dtype=np.int32)
-    return distinct.gather(order), rank[codes]
+    return distinct.gather(order), rank[coded.codes]
 
 
 def _as_ids(table: Table, column: str) -> pl.Series:
@@ -84,32 +83,14 @@ def _mixed(table: Table, column: str, values: pl.Series) -> str:
     )
 
 
-def _factorize(values: pl.Series) -> tuple[pl.Series, IntArray]:
-    if len(values) < WORTH_COMPILING:
-        distinct = values.unique(maintain_order=True)
-        return distinct, positions(values, distinct)
-    from icpe.kernels.factorize import factorize  # late: numba takes a while to import
-
-    pieces = (values.slice(start, _PIECE) for start in range(0, len(values), _PIECE))
-    codes, firsts = factorize(((one.hash(1).to_numpy(), one.hash(2).to_numpy()) for one in pieces), len(values))
-    return values.gather(firsts), codes
-
-
-def positions(values: pl.Series, among: pl.Series) -> IntArray:
-    """Position of each value in ``among``, int32; -1 where it is not there."""
-    known = among.to_frame("id").with_row_index("position")
-    found = values.to_frame("id").join(known, on="id", how="left", maintain_order="left")["position"]
-    return found.cast(pl.Int32).fill_null(-1).to_numpy()
-
-
-def _refuse_empty(table: Table, column: str, values: pl.Series, distinct: pl.Series) -> None:
-    empty = distinct.filter(distinct.str.strip_chars() == "")
+def _refuse_empty(table: Table, column: str, distinct: pl.Series, firsts: IntArray) -> None:
+    empty = (distinct.str.strip_chars() == "").arg_true()
     if len(empty):
-        index = int((values == empty[0]).arg_true()[0])
-        raise DataError(f"{table.where(index)}: {column!r} is empty. Every row needs a user and an item")
+        where = table.where(int(firsts[empty[0]]))
+        raise DataError(f"{where}: {column!r} is empty. Every row needs a user and an item")
 
 
-def _settle_type(table: Table, column: str, values: pl.Series, distinct: pl.Series, ids: IdType) -> pl.Series:
+def _settle_type(table: Table, column: str, distinct: pl.Series, firsts: IntArray, ids: IdType) -> pl.Series:
     if ids == "text" or (ids == "auto" and not table.untyped):
         return distinct
     numbers = distinct.str.contains(_INTEGER)
@@ -119,10 +100,9 @@ def _settle_type(table: Table, column: str, values: pl.Series, distinct: pl.Seri
     digits = distinct.str.contains(r"^-?[0-9]+$")  # zero-padded or too long for an integer: text all the same
     # A few numbers among names happen (hexadecimal ids, shop articles); a few names among numbers are a mistake.
     if ids == "int" or (not digits.all() and 2 * int(numbers.sum()) > len(distinct)):
-        odd = distinct.filter(integers.is_null() if ids == "int" else ~digits)
-        index = int(values.is_in(odd.implode()).arg_true()[0])
+        odd = int((integers.is_null() if ids == "int" else ~digits).arg_true()[0])  # values are in order of appearance
         raise DataError(
-            f"{table.where(index)}: {column!r} is {values[index]!r}, but "
+            f"{table.where(int(firsts[odd]))}: {column!r} is {distinct[odd]!r}, but "
             f"{'integers are asked for' if ids == 'int' else 'most others are integers'}. "
             "Correct it, or pass ids='text' (command line: --ids text) if ids are names"
         )

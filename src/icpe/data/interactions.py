@@ -106,9 +106,9 @@ class Interactions:
             Interactions(2 users, 2 items, 3 interactions)
         """
         table = read_table(source, columns, format, header, separator)
-        if table.frame.height == 0:
+        if len(table) == 0:
             raise DataError(f"{table.source or source} has no rows, only a header")
-        reading = Reading(source=table.source, rows=table.frame.height, ignored_columns=table.ignored)
+        reading = Reading(source=table.source, rows=len(table), ignored_columns=table.ignored)
         table, weight, below = _apply_min_weight(table, min_weight)
         (users, user), (items, item), timestamp = _encode(table, ids, time_unit)
         del table  # the text of ten million ids is larger than everything that follows

@@ -34,14 +34,18 @@ def read_table(
     """Read a path, several paths that make one log, or a frame. Arguments as in ``Interactions.read``."""
     if format not in get_args(Format):
         raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
+    if isinstance(source, Sequence) and not isinstance(source, str) and len(source) == 1:
+        source = source[0]
     if isinstance(source, str | Path):
-        return _read_path(Path(source), columns, format, header, separator)
+        return _read_path(Path(source), columns, format, header, separator, stream=True)
     if isinstance(source, Sequence) and source and all(isinstance(one, str | Path) for one in source):
         return join([_read_path(Path(one), columns, format, header, separator) for one in source])
     return from_frame(source, columns)
 
 
-def _read_path(path: Path, columns: Columns | None, format: Format, header: bool, separator: str | None) -> Table:
+def _read_path(
+    path: Path, columns: Columns | None, format: Format, header: bool, separator: str | None, stream: bool = False
+) -> Table:
     try:
         if not path.exists():
             raise DataError(f"{path} does not exist. Check the path; relative paths start at {Path.cwd()}")
@@ -55,7 +59,7 @@ def _read_path(path: Path, columns: Columns | None, format: Format, header: bool
             return binary.read_parquet([path], str(path), columns)
         if format == "npy":
             return binary.read_npy(path, columns)
-        return text.read_text(path, columns, format, header, separator)
+        return text.read_text(path, columns, format, header, separator, stream)
     except (OSError, ValueError) as error:  # an unreadable file, a name the system refuses
         raise DataError(f"{path} cannot be read: {error}") from error
     except pl.exceptions.PolarsError as error:

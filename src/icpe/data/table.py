@@ -1,13 +1,14 @@
 """A log as read: our column names, the caller's values, nothing checked yet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 import numpy as np
 import polars as pl
 
 from icpe import columns as col
+from icpe.data.coding import Coded
 from icpe.errors import ConfigError, DataError
 from icpe.types import BoolArray, IntArray
 
@@ -32,6 +33,10 @@ class Table:
     pieces: tuple[Piece, ...]
     ignored: tuple[str, ...] = ()
     untyped: bool = False  # from a text file: ids that look like integers are integers
+    coded: Mapping[str, Coded] = field(default_factory=dict)  # id columns of a large file, in place of those in `frame`
+
+    def __len__(self) -> int:
+        return sum(piece.length for piece in self.pieces)
 
     @property
     def source(self) -> str:
@@ -56,7 +61,8 @@ class Table:
             numbers = piece.first_row + inside if piece.rows is None else piece.rows[inside]
             rows.append(Piece(piece.source, len(inside), rows=numbers))
             start += piece.length
-        return replace(self, frame=self.frame.filter(pl.Series(mask)), pieces=tuple(rows))
+        coded = {name: column.keep(mask) for name, column in self.coded.items()}
+        return replace(self, frame=self.frame.filter(pl.Series(mask)), pieces=tuple(rows), coded=coded)
 
 
 def join(tables: Sequence[Table]) -> Table:

@@ -9,22 +9,30 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from icpe import columns as col
+from icpe.data.coding import Coder
 from icpe.data.table import Columns, Piece, Table, pick_columns
 from icpe.errors import ConfigError, DataError
 
 COMPRESSED = (".gz", ".zst", ".zstd")
 
+_LARGE = 64 << 20  # bytes; below, reading at once is as fast and needs no compiled kernel
 _ALONE = "\x1f"  # a character no log contains, to read whole lines as one column
 _HETREC_ITEMS = ("artistID", "movieID", "bookmarkID", "itemID")
 
 
-def read_text(path: Path, columns: Columns | None, format: str, header: bool, separator: str | None) -> Table:
-    """Read one text file; ``format`` is one of csv, tsv, inter, hetrec, lists."""
+def read_text(
+    path: Path, columns: Columns | None, format: str, header: bool, separator: str | None, stream: bool
+) -> Table:
+    """Read one text file; ``format`` is one of csv, tsv, inter, hetrec, lists.
+
+    With ``stream`` the ids of a large file are coded while it is read.
+    """
     head, before = _head(path)
     if format == "lists":
         return _read_lists(path)
@@ -40,8 +48,13 @@ def read_text(path: Path, columns: Columns | None, format: str, header: bool, se
     picked = pick_columns(names, columns, str(path), header)
     _refuse_doubles(names, picked, path)
     skipped = before + (1 if header else 0)
-    frame = _parse(path, separator, quote, skipped, len(names), {k: names.index(v) for k, v in picked.items()})
+    wanted = {ours: names.index(theirs) for ours, theirs in picked.items()}
     ignored = tuple(name for name in names if name not in picked.values())
+    if stream and path.stat().st_size >= _LARGE:
+        table = _stream(path, separator, quote, skipped, len(names), wanted, ignored)
+        if table is not None:
+            return table
+    frame = _parse(path, separator, quote, skipped, len(names), wanted)
     return _without_blank_lines(path, frame, ignored, skipped)
 
 
@@ -126,20 +139,60 @@ def _refuse_doubles(names: list[str], picked: dict[str, str], path: Path) -> Non
             )
 
 
+def _scan(
+    path: Path, separator: str, quote: str | None, skipped: int, width: int, wanted: dict[str, int], whole_times: bool
+) -> pl.LazyFrame:
+    # Columns go by position: two may carry the same name.
+    schema: dict[str, Any] = dict.fromkeys(map(str, range(width)), pl.String)
+    if whole_times and col.TIME in wanted:
+        schema[str(wanted[col.TIME])] = pl.Int64
+    scan = pl.scan_csv(
+        path, has_header=False, skip_lines=skipped, separator=separator, quote_char=quote, schema=schema, glob=False
+    )
+    return scan.select(pl.col(str(position)).alias(ours) for ours, position in wanted.items())
+
+
+def _stream(
+    path: Path,
+    separator: str,
+    quote: str | None,
+    skipped: int,
+    width: int,
+    wanted: dict[str, int],
+    ignored: tuple[str, ...],
+) -> Table | None:
+    """Read in batches and code ids on the way: their text is never in memory as a whole.
+
+    Returns None where something is unusual; the plain way deals with that, or says what is wrong.
+    """
+    coders = {name: Coder() for name in col.REQUIRED}
+    rest = []
+    try:
+        scan = _scan(path, separator, quote, skipped, width, wanted, whole_times=True)
+        for batch in scan.collect_batches(maintain_order=True):
+            if any(batch[name].null_count() for name in coders):
+                return None
+            for name, coder in coders.items():
+                coder.add(batch[name])
+            rest.append(batch.drop(col.REQUIRED))
+    except (pl.exceptions.PolarsError, OSError):
+        return None
+    if not rest:
+        return None
+    coded = {name: coder.finish() for name, coder in coders.items()}
+    rows = len(coded[col.USER].codes)
+    piece = Piece(str(path), rows, skipped + 1)
+    return Table(pl.concat(rest), (piece,), ignored, untyped=True, coded=coded)
+
+
 def _parse(
     path: Path, separator: str, quote: str | None, skipped: int, width: int, wanted: dict[str, int]
 ) -> pl.DataFrame:
-    # Columns go by position: two may carry the same name.
-    schema = dict.fromkeys(map(str, range(width)), pl.String)
-    whole_times = {str(wanted[col.TIME]): pl.Int64} if col.TIME in wanted else {}
-    for types in ({**schema, **whole_times}, schema):
-        scan = pl.scan_csv(
-            path, has_header=False, skip_lines=skipped, separator=separator, quote_char=quote, schema=types, glob=False
-        )
+    for whole_times in (True, False):
         try:
-            return scan.select(pl.col(str(position)).alias(ours) for ours, position in wanted.items()).collect()
+            return _scan(path, separator, quote, skipped, width, wanted, whole_times).collect()
         except (pl.exceptions.ComputeError, pl.exceptions.SchemaError) as error:
-            if types != schema:
+            if whole_times and col.TIME in wanted:
                 continue  # times are not all whole numbers: once more, as text
             reason = _explain(path, (separator, quote), width) or f"{path}: {str(error).splitlines()[0]}"
             raise DataError(reason) from error

@@ -20,7 +20,7 @@ import polars as pl
 from icpe import columns as col
 from icpe.data._growth import Growth, make_visits
 from icpe.data._names import GENRES, make_ids, make_names
-from icpe.data.encode import positions
+from icpe.data.coding import positions
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically

@@ -1,7 +1,5 @@
 """Integer codes for values given by their fingerprints."""
 
-from collections.abc import Iterable
-
 import numba
 import numpy as np
 
@@ -13,33 +11,37 @@ _ONE = np.uint64(1)
 _AHEAD = 64
 
 
-def factorize(hashes: Iterable[tuple[UIntArray, UIntArray]], rows: int) -> tuple[IntArray, IntArray]:
-    """Codes of the rows in order of first appearance, and the row in which each code appeared first.
+class Factorizer:
+    """Codes 0, 1, 2, … for values given by their hashes, piece by piece, in order of first appearance.
 
-    Two rows are the same value if the first hash and the upper half of the second agree. With 96 bits two of a
-    billion different ids collide with a probability of about 1e-11, so ids need not be compared.
-
-    Args:
-        hashes: two hashes of each value from different seeds, uint64, piece by piece. Pieces of some 100,000 rows
-            keep memory small.
-        rows: how many there are in all.
-
-    Returns:
-        int32 [rows] codes and int64 [distinct] row numbers.
+    Two values are the same if the first hash and the upper half of the second agree. With 96 bits two of a billion
+    different ids collide with a probability of about 1e-11, so ids need not be compared.
     """
-    # NumPy's own large arrays lie in huge pages, which makes random access several times faster.
-    codes, table = np.empty(rows, np.int32), np.zeros((1 << 12, 2), np.uint64)
-    firsts = np.empty(len(table) // 2, np.int64)
-    start = distinct = 0
-    for first, second in hashes:
-        if 2 * (distinct + len(first)) > len(table):
-            smaller, size = table, 1 << (4 * (distinct + len(first))).bit_length()
-            table = np.zeros((size, 2), np.uint64)
-            _refill(table, smaller)
-            firsts = np.concatenate([firsts[:distinct], np.empty(size // 2 - distinct, np.int64)])
-        distinct, _ = _factorize(first, second, table, firsts, codes, start, distinct)
-        start += len(first)
-    return codes, firsts[:distinct].copy()
+
+    def __init__(self) -> None:
+        self.distinct = 0
+        # NumPy's own large arrays lie in huge pages, which makes random access several times faster.
+        self._table = np.zeros((1 << 12, 2), np.uint64)
+
+    def add(self, first_hash: UIntArray, second_hash: UIntArray) -> tuple[IntArray, IntArray]:
+        """Code the next rows.
+
+        Args:
+            first_hash: uint64 [rows].
+            second_hash: uint64 [rows], from another seed.
+
+        Returns:
+            int32 [rows] codes, and the rows [new] of this piece whose value was not there before.
+        """
+        most = self.distinct + len(first_hash)
+        if 2 * most > len(self._table):
+            smaller = self._table
+            self._table = np.zeros((1 << (4 * most).bit_length(), 2), np.uint64)
+            _refill(self._table, smaller)
+        codes, new = np.empty(len(first_hash), np.int32), np.empty(len(first_hash), np.int64)
+        before = self.distinct
+        self.distinct, _ = _factorize(first_hash, second_hash, self._table, codes, new, before)
+        return codes, new[: self.distinct - before]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -54,10 +56,11 @@ def _refill(table, smaller):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _factorize(first_hash, second_hash, table, firsts, codes, start, distinct):  # type: ignore[no-untyped-def]
+def _factorize(first_hash, second_hash, table, codes, new, distinct):  # type: ignore[no-untyped-def]
     # Open addressing; a slot holds the hash and, in one word, half of the second hash and code + 1 (0 is empty).
     # Both lie in one cache line: a look-up costs one miss.
     mask = np.uint64(table.shape[0] - 1)
+    before = distinct
     touched = np.uint64(0)
     for block in range(0, first_hash.shape[0], _AHEAD):
         end = min(block + _AHEAD, first_hash.shape[0])
@@ -71,14 +74,14 @@ def _factorize(first_hash, second_hash, table, firsts, codes, start, distinct): 
             while True:
                 word = table[slot, 1]
                 if word == 0:
-                    firsts[distinct] = start + row
-                    codes[start + row] = distinct
+                    new[distinct - before] = row
+                    codes[row] = distinct
                     distinct += 1
                     table[slot, 0] = key
                     table[slot, 1] = check | np.uint64(distinct)
                     break
                 if table[slot, 0] == key and (word & _HIGH) == check:
-                    codes[start + row] = np.int32((word & _LOW) - _ONE)
+                    codes[row] = np.int32((word & _LOW) - _ONE)
                     break
                 slot = (slot + _ONE) & mask
     return distinct, touched  # `touched` leaves the function so that the reads ahead are not optimised away

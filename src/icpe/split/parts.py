@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from icpe.data.encode import positions
+from icpe.data.coding import positions
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically, write_json
