@@ -45,14 +45,15 @@ def pipeline(path: Path) -> split.Parts:
     return split.unbiased(Interactions.read(path).k_core(10), seed=0)
 
 
-def best_of_three(jobs: dict[str, Callable[[], object]]) -> dict[str, float]:
-    taken: dict[str, list[float]] = {name: [] for name in jobs}
+def best_of_three(jobs: dict[str, Callable[[], object]]) -> dict[str, tuple[float, float]]:
+    """CPU seconds (of all threads) and seconds by the clock, the best of each."""
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in jobs}
     for _ in range(3):
         for name, job in jobs.items():
-            start = time.perf_counter()
+            start = time.process_time(), time.perf_counter()
             job()
-            taken[name].append(time.perf_counter() - start)
-    return {name: min(times) for name, times in taken.items()}
+            taken[name].append((time.process_time() - start[0], time.perf_counter() - start[1]))
+    return {name: (min(cpu for cpu, _ in pairs), min(wall for _, wall in pairs)) for name, pairs in taken.items()}
 
 
 def peak_bytes(path: Path) -> int:
@@ -79,12 +80,14 @@ def main(rows: int) -> int:
         }
     )
     columns = pl.read_csv(large).estimated_size()
-    for name, seconds in times.items():
-        print(f"{name:<12} {seconds:7.3f} s")
+    for name, (cpu, wall) in times.items():
+        print(f"{name:<12} {cpu:7.3f} CPU s {wall:7.3f} s by the clock")
+    ours, parse, small_ours = times["ours"], times["parse"], times["ours small"]
     kept = [
-        verdict(f"time, {rows:,} rows: ours / polars' parsing", times["ours"] / times["parse"], TIME_LIMIT),
+        verdict(f"CPU time, {rows:,} rows: ours / polars' parsing", ours[0] / parse[0], TIME_LIMIT),
+        verdict("time by the clock, all cores: the same", ours[1] / parse[1], TIME_LIMIT),
         verdict("peak memory / bytes of the three columns", peak_bytes(large) / columns, MEMORY_LIMIT),
-        verdict("growth: time per row, large / small", times["ours"] / times["ours small"] / 10, GROWTH_LIMIT),
+        verdict("growth: CPU time per row, large / small", ours[0] / small_ours[0] / 10, GROWTH_LIMIT),
     ]
     return 0 if all(kept) else 1
 

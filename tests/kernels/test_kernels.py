@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from icpe import Interactions, split
-from icpe.data.coding import Coder, code_values
+from icpe.data.coding import HASHES, Coder, code_values
 from icpe.data.core import core_mask
 from icpe.data.order import order_pairs
 from icpe.kernels.core import peel
@@ -20,7 +20,8 @@ def test_factorize(rows, distinct, piece):
     values = pl.Series(np.random.default_rng(rows).integers(0, distinct, rows)).cast(pl.String)
     coder = Coder()
     for start in range(0, max(rows, 1), piece):
-        coder.add(values.slice(start, piece))
+        part = values.slice(start, piece)
+        coder.add(part, part.hash(HASHES[0]), part.hash(HASHES[1]))
     coded, plain = coder.finish(), code_values(values)
     assert (coded.codes == plain.codes).all()
     assert (coded.firsts == plain.firsts).all()
@@ -32,13 +33,13 @@ def test_factorizer_tells_equal_first_hashes_apart():
     """Two values whose first hash collides are told apart by the second."""
     first = np.array([5, 5, 5, 5], np.uint64)
     second = np.array([1 << 40, 2 << 40, 1 << 40, 2 << 40], np.uint64)
-    factorizer = Factorizer()
-    codes, new = factorizer.add(first, second)
+    factorizer, codes = Factorizer(), np.empty(4, np.int32)
+    assert factorizer.add(first, second, codes).tolist() == [0, 1]
     assert codes.tolist() == [0, 1, 0, 1]
-    assert new.tolist() == [0, 1]
-    codes, new = factorizer.add(first[:2] + np.uint64(1), second[:2])
-    assert codes.tolist() == [2, 3]
-    assert factorizer.add(first, second)[0].tolist() == [0, 1, 0, 1]
+    assert factorizer.add(first[:2] + np.uint64(1), second[:2], codes[:2]).tolist() == [0, 1]
+    assert codes.tolist() == [2, 3, 0, 1]
+    assert factorizer.add(first, second, codes).tolist() == []
+    assert codes.tolist() == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 6, 1000])

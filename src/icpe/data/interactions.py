@@ -211,13 +211,12 @@ class Interactions:
 
     def keep(self, mask: BoolArray) -> Self:
         """The pairs where ``mask`` [pairs] is true, with the same users and items."""
-        rows = np.flatnonzero(mask)  # taking rows is faster than masking
         return replace(
             self,
-            user=self.user[rows],
-            item=self.item[rows],
-            timestamp=None if self.timestamp is None else self.timestamp[rows],
-            weight=None if self.weight is None else self.weight[rows],
+            user=self.user[mask],
+            item=self.item[mask],
+            timestamp=None if self.timestamp is None else self.timestamp[mask],
+            weight=None if self.weight is None else self.weight[mask],
         )
 
     def compact(self) -> Self:

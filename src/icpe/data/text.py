@@ -15,13 +15,14 @@ import numpy as np
 import polars as pl
 
 from icpe import columns as col
-from icpe.data.coding import Coder
+from icpe.data.coding import HASHES, Coder, GrowingArray
 from icpe.data.table import Columns, Piece, Table, pick_columns
 from icpe.errors import ConfigError, DataError
 
 COMPRESSED = (".gz", ".zst", ".zstd")
 
 _LARGE = 64 << 20  # bytes; below, reading at once is as fast and needs no compiled kernel
+_BATCH = 250_000
 _ALONE = "\x1f"  # a character no log contains, to read whole lines as one column
 _HETREC_ITEMS = ("artistID", "movieID", "bookmarkID", "itemID")
 
@@ -166,23 +167,27 @@ def _stream(
     Returns None where something is unusual; the plain way deals with that, or says what is wrong.
     """
     coders = {name: Coder() for name in col.REQUIRED}
-    rest = []
+    times, weights = GrowingArray(np.int64), []
+    scan = _scan(path, separator, quote, skipped, width, wanted, whole_times=True)
+    # Hashes are made by the threads that parse, while this one codes.
+    hashes = {f"{name} {seed}": pl.col(name).hash(seed) for name in coders for seed in HASHES}
     try:
-        scan = _scan(path, separator, quote, skipped, width, wanted, whole_times=True)
-        for batch in scan.collect_batches(maintain_order=True):
-            if any(batch[name].null_count() for name in coders):
+        for batch in scan.with_columns(**hashes).collect_batches(chunk_size=_BATCH, maintain_order=True):
+            if any(batch[name].null_count() for name in batch.columns):
                 return None
             for name, coder in coders.items():
-                coder.add(batch[name])
-            rest.append(batch.drop(col.REQUIRED))
+                coder.add(batch[name], *(batch[f"{name} {seed}"] for seed in HASHES))
+            if col.TIME in wanted:
+                times.more(batch.height)[:] = batch[col.TIME].to_numpy()
+            if col.WEIGHT in wanted:
+                weights.append(batch[col.WEIGHT])
     except (pl.exceptions.PolarsError, OSError):
         return None
-    if not rest:
-        return None
     coded = {name: coder.finish() for name, coder in coders.items()}
-    rows = len(coded[col.USER].codes)
-    piece = Piece(str(path), rows, skipped + 1)
-    return Table(pl.concat(rest), (piece,), ignored, untyped=True, coded=coded)
+    rest = {col.TIME: pl.Series(times.finish())} if col.TIME in wanted else {}
+    rest |= {col.WEIGHT: pl.concat(weights)} if weights else {}
+    piece = Piece(str(path), len(coded[col.USER].codes), skipped + 1)
+    return Table(pl.DataFrame(rest), (piece,), ignored, untyped=True, coded=coded)
 
 
 def _parse(

@@ -23,25 +23,26 @@ class Factorizer:
         # NumPy's own large arrays lie in huge pages, which makes random access several times faster.
         self._table = np.zeros((1 << 12, 2), np.uint64)
 
-    def add(self, first_hash: UIntArray, second_hash: UIntArray) -> tuple[IntArray, IntArray]:
+    def add(self, first_hash: UIntArray, second_hash: UIntArray, codes: IntArray) -> IntArray:
         """Code the next rows.
 
         Args:
             first_hash: uint64 [rows].
             second_hash: uint64 [rows], from another seed.
+            codes: int32 [rows], filled here.
 
         Returns:
-            int32 [rows] codes, and the rows [new] of this piece whose value was not there before.
+            The rows [new] of this piece whose value was not there before.
         """
         most = self.distinct + len(first_hash)
         if 2 * most > len(self._table):
             smaller = self._table
             self._table = np.zeros((1 << (4 * most).bit_length(), 2), np.uint64)
             _refill(self._table, smaller)
-        codes, new = np.empty(len(first_hash), np.int32), np.empty(len(first_hash), np.int64)
+        new = np.empty(len(first_hash), np.int64)
         before = self.distinct
         self.distinct, _ = _factorize(first_hash, second_hash, self._table, codes, new, before)
-        return codes, new[: self.distinct - before]
+        return new[: self.distinct - before]
 
 
 @numba.njit(cache=True, nogil=True)
