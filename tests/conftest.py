@@ -32,6 +32,13 @@ def write(tmp_path: Path) -> Callable[[str, bytes | str], Path]:
     return write_file
 
 
+@pytest.fixture(params=["at once", "in batches"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text files are read at once, or in batches as large ones are."""
+    if request.param == "in batches":
+        monkeypatch.setattr("icpe.data.text._LARGE", 0)
+
+
 @pytest.fixture(scope="session")
 def skewed() -> Interactions:
     """The long-tailed log most tests work on."""

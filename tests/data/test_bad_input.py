@@ -54,6 +54,7 @@ BAD_TEXT = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("case", BAD_TEXT)
 def test_files(write, case):
     name, content, message = BAD_TEXT[case]

@@ -53,6 +53,7 @@ FILES = {
 }
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("name", FILES)
 def test_text_files(write, name):
     log = Interactions.read(write(name, FILES[name]))
@@ -219,11 +220,16 @@ def test_iso_forms_may_be_mixed(write):
     assert np.diff(log.timestamp).tolist() == [1_000_000]
 
 
-def test_min_weight_comes_before_duplicates():
-    frame = pl.DataFrame({"user_id": [1, 1, 2, 2], "item_id": [1, 1, 1, 2], "weight": [2.0, 5.0, 4.0, 3.0]})
-    log = Interactions.read(frame, min_weight=3)
+@pytest.mark.usefixtures("both_ways")
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_min_weight_comes_before_duplicates(tmp_path, suffix):
+    frame = pl.DataFrame({"user_id": [9, 1, 1, 2, 2], "item_id": [7, 1, 1, 1, 2], "weight": [1.0, 2.0, 5.0, 4.0, 3.0]})
+    frame.write_parquet(tmp_path / "log.parquet")
+    frame.write_csv(tmp_path / "log.csv")
+    log = Interactions.read(tmp_path / f"log{suffix}", min_weight=3)
     assert log.to_frame().rows() == [(1, 1, 5.0), (2, 1, 4.0), (2, 2, 3.0)]
-    assert (log.reading.below_min_weight, log.reading.duplicates) == (1, 0)
+    assert (log.reading.below_min_weight, log.reading.duplicates) == (2, 0)
+    assert log.users.to_list() == [1, 2], "user 9 has no row left"
 
 
 def test_names_stay_available(write):
@@ -261,3 +267,14 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, skewed, monkeypatch):
 def test_a_stream_is_not_a_log():
     with pytest.raises(DataError, match="cannot be read from 'BytesIO'"):
         Interactions.read(io.BytesIO(b"user_id,item_id\n1,2\n"))
+
+
+def test_batches_give_the_same_log(tmp_path, monkeypatch, skewed):
+    frame = skewed.to_frame().with_columns(pl.col("timestamp").dt.epoch("s"), weight=pl.int_range(pl.len()))
+    frame.with_columns(pl.format("u{}", "user_id").alias("user_id")).write_csv(tmp_path / "log.csv")
+    at_once = Interactions.read(tmp_path / "log.csv")
+    monkeypatch.setattr("icpe.data.text._LARGE", 0)
+    monkeypatch.setattr("icpe.data.text._BATCH", 100)
+    in_batches = Interactions.read(tmp_path / "log.csv")
+    assert in_batches.content_hash == at_once.content_hash
+    assert in_batches.reading == at_once.reading

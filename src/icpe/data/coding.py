@@ -65,7 +65,7 @@ class Coder:
         from icpe.kernels.factorize import Factorizer  # late: numba takes a while to import
 
         self._factorizer = Factorizer()
-        self._rows = 0
+        self.rows = 0
         self._distinct: list[pl.Series] = []
         self._codes = GrowingArray(np.int32)
         self._firsts: list[IntArray] = []
@@ -75,8 +75,8 @@ class Coder:
         codes = self._codes.more(len(values))
         new = self._factorizer.add(first_hash.to_numpy(), second_hash.to_numpy(), codes)
         self._distinct.append(values.gather(new))
-        self._firsts.append(new + self._rows)
-        self._rows += len(values)
+        self._firsts.append(new + self.rows)
+        self.rows += len(values)
 
     def finish(self) -> Coded:
         """Everything added so far."""

@@ -183,6 +183,8 @@ def _stream(
                 weights.append(batch[col.WEIGHT])
     except (pl.exceptions.PolarsError, OSError):
         return None
+    if coders[col.USER].rows == 0:
+        return None
     coded = {name: coder.finish() for name, coder in coders.items()}
     rest = {col.TIME: pl.Series(times.finish())} if col.TIME in wanted else {}
     rest |= {col.WEIGHT: pl.concat(weights)} if weights else {}
