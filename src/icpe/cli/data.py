@@ -14,7 +14,7 @@ def data() -> None:
 
 
 @data.command("list")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Look here first.")
+@click.option("--data-dir", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Look here first.")
 @json_option
 def list_datasets(data_dir: Path | None, as_json: bool) -> None:
     """List the data sets known by name, and which are at hand.

@@ -55,7 +55,9 @@ def data_options(command: Command) -> Command:
                 help="CSV or Parquet with item_id, name for display.",
             ),
             click.option(
-                "--data-dir", type=click.Path(path_type=Path), help="Look here first for data sets of the catalogue."
+                "--data-dir",
+                type=click.Path(path_type=Path, exists=True, file_okay=False),
+                help="Look here first for data sets of the catalogue.",
             ),
             click.option(
                 "--format",
