@@ -11,7 +11,7 @@ import icpe
 
 SOURCE = Path(icpe.__file__).parent
 CELLAR = ("errors", "types", "columns", "files", "rng")  # small modules everybody may use
-LINE = ("data", "split", "models", "methods", "train", "rank", "metrics", "studies", "report", "serve", "cli")
+LINE = ("data", "split", "models", "methods", "train", "rank", "metrics", "model", "studies", "report", "serve", "cli")
 SIDE = ("kernels", "pareto", "cluster")  # no recommender in them: they use the cellar only
 
 

@@ -19,8 +19,22 @@ if TYPE_CHECKING:
     from icpe.errors import DataError as DataError
     from icpe.errors import IcpeError as IcpeError
     from icpe.errors import NotFittedError as NotFittedError
+    from icpe.methods import Normal as Normal
+    from icpe.model import Model as Model
+    from icpe.model import evaluate as evaluate
+    from icpe.model import load as load
+    from icpe.models import MF as MF
+    from icpe.models import LightGCN as LightGCN
+    from icpe.models import NeuMF as NeuMF
 
 _HOME = {
+    "LightGCN": "icpe.models",
+    "MF": "icpe.models",
+    "Model": "icpe.model",
+    "NeuMF": "icpe.models",
+    "Normal": "icpe.methods",
+    "evaluate": "icpe.model",
+    "load": "icpe.model",
     "Interactions": "icpe.data",
     "World": "icpe.data",
     "describe": "icpe.data",

@@ -13,7 +13,10 @@ from icpe import __version__
 from icpe.cli.data import data
 from icpe.cli.demo import demo
 from icpe.cli.doctor import doctor
+from icpe.cli.evaluate import evaluate
+from icpe.cli.recommend import recommend
 from icpe.cli.split import split
+from icpe.cli.train import train
 from icpe.errors import IcpeError
 
 
@@ -26,7 +29,7 @@ def cli() -> None:
     """
 
 
-for _command in (data, demo, doctor, split):
+for _command in (data, demo, doctor, evaluate, recommend, split, train):
     cli.add_command(_command)
 
 

@@ -31,9 +31,13 @@ def _parse_columns(ctx: click.Context, param: click.Parameter, values: tuple[str
 
 def data_options(command: Command) -> Command:
     """Add ``DATA`` and everything that tells how to read it."""
+    return click.argument("data")(reading_options(command))
+
+
+def reading_options(command: Command) -> Command:
+    """Add everything that tells how to read a log."""
     for decorate in reversed(
         (
-            click.argument("data"),
             click.option(
                 "--column",
                 "columns",

@@ -1,0 +1,180 @@
+"""What every training method answers: what to sample, what to minimise, what ranks items."""
+
+import importlib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from icpe.data.interactions import Interactions
+from icpe.errors import ConfigError, NotFittedError
+from icpe.models.base import Backbone
+from icpe.models.scores import ScoreTable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Negatives:
+    """Which items stand against the positives of a batch.
+
+    Attributes:
+        count: how many.
+        shared: True: ``count`` items for the whole batch, uniform over all; False: ``count`` for each positive, uniform
+            over the items its user has not used.
+    """
+
+    count: int
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Codes of one optimisation step.
+
+    Attributes:
+        users: int64 [batch].
+        items: int64 [batch], a positive of each user.
+        negatives: int64 [batch, count], or [count] if shared.
+    """
+
+    users: Tensor
+    items: Tensor
+    negatives: Tensor
+
+
+class Method(nn.Module, ABC):
+    """A way to train a backbone. It knows nothing of loops, files or devices.
+
+    Attributes:
+        backbone: the model that is trained.
+        reg: λ of the L2 term on the trainable rows of a batch.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, backbone: Backbone, reg: float | None = None) -> None:
+        super().__init__()
+        if not isinstance(backbone, Backbone):
+            raise ConfigError(f"backbone is {backbone!r}; expected a backbone such as MF() or LightGCN(layers=3)")
+        self.backbone = backbone
+        self.reg = backbone.default_reg if reg is None else reg
+        check_number("reg", self.reg, least=0.0)
+
+    @property
+    @abstractmethod
+    def negatives(self) -> Negatives:
+        """What to sample against the positives."""
+
+    @abstractmethod
+    def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
+        """What to minimise, one number; ``rng`` is for dropout."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Constructor arguments but the backbone, as plain values."""
+
+    def build(self, train: Interactions, rng: "np.random.Generator") -> None:
+        """Make all parameters, once the training data are known."""
+        self.backbone.build(train, rng)
+
+    def scores(self) -> ScoreTable:
+        """The scores that rank items, from the present parameters; call in evaluation mode without gradients."""
+        return self.backbone.scores(*self.backbone.reps())
+
+    def row_tables(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """Parameters with a row per user, and with a row per item, that :meth:`loss` reads row by row only."""
+        return self.backbone.row_tables()
+
+    def score_user(self, user: Tensor, items: Tensor) -> Tensor:
+        """Scores of one user's representation [D] for items [n, D], as they rank: [n]."""
+        return self.backbone.score(user, items)
+
+    def user_loss(self, positive: Tensor, negative: Tensor) -> Tensor:
+        """What one user's scores of used and of all other items should minimise; for folding in new users."""
+        return F.softplus(-positive).mean() + F.softplus(negative).mean()
+
+    def penalty(self, batch: Batch, taken: Sequence[Tensor] = ()) -> Tensor:
+        """λ/2 · (mean squared norm of users + of items + of negatives), on the trainable rows.
+
+        Args:
+            batch: whose rows.
+            taken: the representations of users, items and negatives the loss has taken already; they serve where they
+                are the trainable rows themselves.
+        """
+        if self.reg == 0:
+            return torch.zeros((), device=batch.users.device)
+        if not taken or not self.backbone.row_tables()[0]:
+            taken = (
+                self.backbone.ego_users(batch.users),
+                self.backbone.ego_items(batch.items),
+                self.backbone.ego_items(batch.negatives.reshape(-1)),
+            )
+        means = [rows.square().sum() / (rows.numel() / rows.shape[-1]) for rows in taken]
+        return 0.5 * self.reg * torch.stack(means).sum()
+
+    def fit(self, train: Interactions, valid: Interactions | None = None, rng: int = 0, **settings: Any) -> Any:
+        """Train and return a model that recommends.
+
+        Args:
+            train: the training part.
+            valid: the validation part, for early stopping; without it all epochs are run.
+            rng: seed of everything random.
+            settings: of the loop: ``epochs, batch_size, lr, optimizer, patience, evaluate_every, device``.
+
+        Returns:
+            :class:`icpe.model.Model`.
+        """
+        # The loop and the model lie further right in the house and are found by name, not imported.
+        return importlib.import_module("icpe.model").fit(self, train, valid, rng, **settings)
+
+    def recommend(self, *_: Any, **__: Any) -> NoReturn:
+        """Not here: a method has nothing to recommend before training."""
+        raise NotFittedError(f"{type(self).__name__} is not trained; use what .fit(train) returns")
+
+
+def make_from_settings(kind: type, settings: dict[str, Any], what: str, *leading: Any) -> Any:
+    """``kind(*leading, **settings)``, with an unknown setting refused by name and the nearest known one."""
+    known = list(inspect.signature(kind).parameters)[len(leading) :]
+    refuse_unknown(settings, known, what)
+    return kind(*leading, **settings)
+
+
+def refuse_unknown(settings: Iterable[str], known: Sequence[str], what: str) -> None:
+    """Refuse a setting that is not known, and name the nearest that is."""
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}"
+            raise ConfigError(f"{what} has no setting {name!r}{hint}")
+
+
+def check_number(name: str, value: Any, least: float, most: float = float("inf"), open_left: bool = False) -> None:
+    """Refuse what is not a finite number in the range."""
+    fine = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    if not fine or not least <= value <= most or value == float("inf") or (open_left and value == least):
+        expected = f"above {least:g}" if open_left else f"of at least {least:g}"
+        upper = f" and at most {most:g}" if most != float("inf") else ""
+        raise ConfigError(f"{name} is {value!r}; expected a number {expected}{upper}")
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is not a whole number from 1 up."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{name} is {value!r}; expected a whole number from 1 up")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse what is not among the choices."""
+    if value not in choices:
+        raise ConfigError(f"{name} is {value!r}; expected one of {', '.join(choices)}")
+
+
+Loss = Literal["bce", "bpr", "softmax"]

@@ -1,0 +1,121 @@
+"""Training without debiasing: the baseline everything is compared with."""
+
+from typing import Any, ClassVar, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from icpe.methods.base import Batch, Loss, Method, Negatives, check_choice, check_count, check_number
+from icpe.models.base import Backbone, take_rows
+from icpe.models.scores import DotScores, ScoreTable
+
+
+class Normal(Method):
+    """All interactions weigh the same.
+
+    * ``loss="bce"`` (paper Eq. 1): mean of softplus(−s_ui) + (1/K)·Σ_k softplus(s_uj), K negatives per positive.
+    * ``loss="bpr"``: mean of (1/K)·Σ_k softplus(−(s_ui − s_uj)).
+    * ``loss="softmax"``: cross-entropy of the positive against negatives shared by the batch, on cosine / temperature.
+      Items are then ranked by the cosine. A backbone whose score is no inner product (NeuMF) uses its logit instead.
+
+    Args:
+        backbone: the model to train.
+        loss: see above.
+        negatives: K, or the number of shared negatives; by default 1, for softmax 256.
+        temperature: of the softmax.
+        neg_weight: factor of the negative term of bce.
+        reg: λ of the L2 term; by default the backbone's.
+
+    Example:
+        >>> from icpe.models import MF
+        >>> Normal(MF(dim=16), loss="bpr").settings()["negatives"]
+        1
+    """
+
+    name: ClassVar[str] = "normal"
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        loss: Loss = "bce",
+        negatives: int | None = None,
+        temperature: float = 0.2,
+        neg_weight: float = 1.0,
+        reg: float | None = None,
+    ) -> None:
+        super().__init__(backbone, reg)
+        check_choice("loss", loss, get_args(Loss))
+        self.loss_kind: Loss = loss
+        self.negative_count = (256 if loss == "softmax" else 1) if negatives is None else negatives
+        check_count("negatives", self.negative_count)
+        self.temperature = temperature
+        check_number("temperature", temperature, least=0.0, open_left=True)
+        self.neg_weight = neg_weight
+        check_number("neg_weight", neg_weight, least=0.0)
+
+    def settings(self) -> dict[str, Any]:
+        """Constructor arguments but the backbone."""
+        return {
+            "loss": self.loss_kind,
+            "negatives": self.negative_count,
+            "temperature": self.temperature,
+            "neg_weight": self.neg_weight,
+            "reg": self.reg,
+        }
+
+    @property
+    def negatives(self) -> Negatives:
+        """One or more for each positive; shared by the batch for softmax."""
+        return Negatives(self.negative_count, shared=self.loss_kind == "softmax")
+
+    def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
+        """The loss of the chosen kind plus the L2 term."""
+        all_users, all_items = self.backbone.reps(rng)
+        users, items = take_rows(all_users, batch.users), take_rows(all_items, batch.items)
+        negatives = take_rows(all_items, batch.negatives)
+        penalty = self.penalty(batch, (users, items, negatives))
+        if self.loss_kind == "softmax":
+            return self._softmax(users, items, negatives) + penalty
+        positive = self.backbone.score(users, items)
+        negative = self.backbone.score(users[:, None], negatives)
+        if self.loss_kind == "bpr":
+            return F.softplus(negative - positive[:, None]).mean() + penalty
+        return F.softplus(-positive).mean() + self.neg_weight * F.softplus(negative).mean() + penalty
+
+    def _softmax(self, users: Tensor, items: Tensor, negatives: Tensor) -> Tensor:
+        vectors = self.backbone.vectors(users, torch.cat([items, negatives]))
+        if vectors is None:
+            positive = self.backbone.score(users, items)
+            negative = self.backbone.score(users[:, None], negatives)
+        else:
+            user, item = F.normalize(vectors[0], dim=-1), F.normalize(vectors[1], dim=-1)
+            positive = (user * item[: len(items)]).sum(-1)
+            negative = user @ item[len(items) :].T
+        logits = torch.cat([positive[:, None], negative], dim=1) / self.temperature
+        return (torch.logsumexp(logits, dim=1) - logits[:, 0]).mean()
+
+    def score_user(self, user: Tensor, items: Tensor) -> Tensor:
+        """Logits, or cosines for softmax."""
+        vectors = self.backbone.vectors(user[None], items)
+        if self.loss_kind != "softmax" or vectors is None:
+            return self.backbone.score(user, items)
+        return F.normalize(vectors[1], dim=-1) @ F.normalize(vectors[0], dim=-1)[0]
+
+    def user_loss(self, positive: Tensor, negative: Tensor) -> Tensor:
+        """The training loss with all other items as negatives."""
+        if self.loss_kind == "bpr":
+            return F.softplus(negative - positive[:, None]).mean()
+        if self.loss_kind == "softmax":
+            others = torch.logsumexp(negative / self.temperature, 0)
+            return (torch.logaddexp(positive / self.temperature, others) - positive / self.temperature).mean()
+        return F.softplus(-positive).mean() + self.neg_weight * F.softplus(negative).mean()
+
+    def scores(self) -> ScoreTable:
+        """Logits, or cosines where the softmax was trained on them."""
+        users, items = self.backbone.reps()
+        vectors = self.backbone.vectors(users, items)
+        if self.loss_kind != "softmax" or vectors is None:
+            return self.backbone.scores(users, items)
+        user, item = (F.normalize(one, dim=-1).float().cpu().numpy() for one in vectors)
+        return DotScores(user, item)

@@ -1,0 +1,163 @@
+"""All metrics of a set of lists at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from icpe import columns as col
+from icpe.data.interactions import Interactions
+from icpe.data.popularity import head_mask
+from icpe.errors import ConfigError, DataError
+from icpe.metrics import accuracy, exposure
+from icpe.metrics.hits import Hits
+from icpe.rank import Lists, ScoreTable, top_n
+from icpe.types import BoolArray, FloatArray, IntArray
+
+_BY_GROUP = (("recall", accuracy.recall), ("ndcg", accuracy.ndcg))
+_OVERALL = (("precision", accuracy.precision), ("mrr", accuracy.mrr), ("hit_rate", accuracy.hit_rate))
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What came out.
+
+    Attributes:
+        values: by name: ``recall@20``, ``ndcg@20``, ``recall_head@20``, …; ``users``, ``users_head`` and
+            ``users_niche`` say over how many users was averaged. NaN where there was nothing to average.
+        per_user: ``user_id`` and a column per metric that users have one by one, a row per evaluated user; null where
+            the user has no relevant item of the group. None if not asked for.
+    """
+
+    values: dict[str, float]
+    per_user: pl.DataFrame | None = None
+
+
+def evaluate(
+    scores: ScoreTable,
+    test: Interactions,
+    train: Interactions,
+    hide: Sequence[Interactions] | None = None,
+    n: Sequence[int] = (20,),
+    per_user: bool = False,
+    memory_mb: int = 256,
+) -> Evaluation:
+    """Rank all items for the users of ``test`` and judge the lists.
+
+    Args:
+        scores: the table.
+        test: what users turned out to want.
+        train: what the model learned from; tells head from niche.
+        hide: logs whose pairs are not listed; ``train`` alone if None. For the final figures on the test part, hide
+            the training and the validation part.
+        n: lengths.
+        per_user: give values of every user too.
+        memory_mb: working memory of the ranking.
+    """
+    lengths = _lengths(n)
+    users = np.flatnonzero(test.user_counts).astype(np.int32)
+    lists = top_n(scores, users, int(lengths.max()), (train,) if hide is None else hide, memory_mb=memory_mb)
+    return evaluate_lists(lists, test, train, n, per_user)
+
+
+def evaluate_lists(
+    lists: Lists, test: Interactions, train: Interactions, n: Sequence[int] = (20,), per_user: bool = False
+) -> Evaluation:
+    """Judge lists against a test set, for all lengths in ``n`` in one pass.
+
+    Evaluated are the users with a list and at least one test item; others are skipped. A ``_head`` or ``_niche`` value
+    looks at relevant items of that group only and is averaged over the users who have at least one. Head is the
+    fifth of the items with most training pairs; everything else is niche, items without training pairs included.
+
+    Raises:
+        DataError: no user of the lists has a test item, a user has two lists, or logs and lists do not fit together.
+        ConfigError: a length is below 1 or longer than the lists.
+
+    Example:
+        >>> log = Interactions.read(pl.DataFrame({"user_id": [1, 1, 2, 2], "item_id": [1, 2, 1, 3]}))
+        >>> train, test = log.keep(log.item == 0), log.keep(log.item > 0)
+        >>> lists = Lists(np.array([0, 1]), np.array([[1, 2], [1, 2]]), np.zeros((2, 2), np.float32))
+        >>> values = evaluate_lists(lists, test, train, n=[1, 2]).values
+        >>> values["recall@1"], values["recall@2"], values["users"]
+        (0.5, 1.0, 2)
+    """
+    lengths = _lengths(n)
+    _check(lists, test, train, lengths)
+    users, items = _evaluated(lists, test, int(lengths.max()))
+    head = head_mask(train.item_counts)
+    groups = _groups(users, items, test, head)
+    table = _per_list(groups, items, train, ~head, lengths)
+    values = {name: accuracy.average(column) for name, column in table.items()}
+    for length in lengths:
+        shown = exposure.exposure(items[:, :length], len(train.items))
+        values[f"coverage@{length}"] = exposure.coverage(shown)
+        values[f"gini@{length}"] = exposure.gini(shown)
+    for suffix, hits in groups.items():
+        values[f"users{suffix}"] = int(np.count_nonzero(hits.relevant))
+    if not per_user:
+        return Evaluation(values)
+    ids = train.users.gather(users).alias(col.USER)
+    return Evaluation(values, pl.DataFrame([ids]).with_columns(_nullable(table)))
+
+
+def _groups(users: IntArray, items: IntArray, test: Interactions, head: BoolArray) -> dict[str, Hits]:
+    """Hits on all, head and niche items, by suffix of the metrics' names."""
+    hits = Hits.find(users, items, test)
+    wanted = np.bincount(test.user[head[test.item]], minlength=len(test.users))[users]
+    return {"": hits, "_head": hits.among(head, wanted), "_niche": hits.among(~head, hits.relevant - wanted)}
+
+
+def _per_list(
+    groups: dict[str, Hits], items: IntArray, train: Interactions, niche: BoolArray, lengths: IntArray
+) -> dict[str, FloatArray]:
+    """The metrics that every list has, by name, float64 [lists] each."""
+    table: dict[str, FloatArray] = {}
+    apt = exposure.apt(items, niche, lengths)
+    popularity = exposure.popularity(items, train.item_counts, lengths)
+    novelty = exposure.novelty(items, train.item_counts, len(train.users), lengths)
+    for place, n in enumerate(lengths.tolist()):
+        for suffix, hits in groups.items():
+            table |= {f"{name}{suffix}@{n}": metric(hits, n) for name, metric in _BY_GROUP}
+        table |= {f"{name}@{n}": metric(groups[""], n) for name, metric in _OVERALL}
+        table[f"apt@{n}"] = apt[:, place]
+        table[f"popularity@{n}"] = popularity[:, place]
+        table[f"novelty@{n}"] = novelty[:, place]
+    return table
+
+
+def _evaluated(lists: Lists, test: Interactions, longest: int) -> tuple[IntArray, IntArray]:
+    """Users with test items and their lists, in the order of codes, so that the order of the lists does not matter."""
+    rows = np.flatnonzero(test.user_counts[lists.users] > 0)
+    if len(rows) == 0:
+        raise DataError("no user of the lists has a test item, so there is nothing to average over")
+    rows = rows[np.argsort(lists.users[rows], kind="stable")]
+    users = lists.users[rows]
+    if (users[1:] == users[:-1]).any():
+        twice = users[1:][users[1:] == users[:-1]][0]
+        raise DataError(f"user {twice} (code) has more than one list; expected one list per user")
+    return users, lists.items[rows, :longest]
+
+
+def _nullable(table: dict[str, FloatArray]) -> list[pl.Series]:
+    return [pl.Series(name, column, nan_to_null=True) for name, column in table.items()]
+
+
+def _lengths(n: Sequence[int]) -> IntArray:
+    lengths = np.array(list(dict.fromkeys(n)))
+    if lengths.ndim != 1 or len(lengths) == 0 or lengths.dtype.kind != "i" or lengths.min() < 1:
+        raise ConfigError(f"n is {n!r}; expected list lengths, whole numbers from 1 up, like [10, 20]")
+    return lengths
+
+
+def _check(lists: Lists, test: Interactions, train: Interactions, lengths: IntArray) -> None:
+    if lengths.max() > lists.items.shape[1]:
+        raise ConfigError(f"n is {lengths.max()}, but the lists have {lists.items.shape[1]} places; make longer lists")
+    sizes = [(len(log.users), len(log.items)) for log in (test, train)]
+    if sizes[0] != sizes[1]:
+        raise DataError(f"test has {sizes[0]} users and items, train {sizes[1]}; take parts of one split")
+    users, items = sizes[1]
+    for what, codes, first, size in (("user", lists.users, 0, users), ("item", lists.items, -1, items)):
+        if codes.size and (codes.min() < first or codes.max() >= size):
+            found = f"{what} codes from {codes.min()} to {codes.max()}"
+            raise DataError(f"the lists have {found}; expected {first} to {size - 1}, the codes of train")

@@ -1,0 +1,90 @@
+"""What lists show, whether wanted or not: how much of the catalogue, how popular, how new.
+
+``items`` is int32 [lists, n] with -1 where a list is shorter than n. L(u) is the list of user u without these, n_i the
+number of training pairs of item i, I the set of all items of the training part.
+"""
+
+import numpy as np
+
+from icpe.data.popularity import gini as _gini
+from icpe.types import BoolArray, FloatArray, IntArray
+
+
+def exposure(items: IntArray, size: int) -> IntArray:
+    """In how many lists each of ``size`` items is, int64 [size].
+
+    Example:
+        >>> exposure(np.array([[2, 0], [2, -1]]), size=4).tolist()
+        [1, 0, 2, 0]
+    """
+    return np.bincount(items.ravel() + 1, minlength=size + 1)[1:]
+
+
+def coverage(shown: IntArray) -> float:
+    """Share of the items that are in at least one list: |⋃_u L(u)| / |I|, from :func:`exposure`.
+
+    Example:
+        >>> coverage(np.array([1, 0, 2, 0]))
+        0.5
+    """
+    return float(np.count_nonzero(shown) / len(shown))
+
+
+def gini(shown: IntArray) -> float:
+    """Gini coefficient of :func:`exposure`: 0 if all items are shown equally often, towards 1 if one gets everything.
+
+    With exposures sorted upwards, x_1 ≤ … ≤ x_m, m = |I|: G = 2·Σ j·x_j / (m·Σ x_j) − (m + 1)/m.
+
+    Example:
+        >>> gini(np.array([0, 0, 0, 8]))
+        0.75
+    """
+    return _gini(shown)
+
+
+def apt(items: IntArray, niche: BoolArray, n: IntArray) -> FloatArray:
+    """Share of niche items in each list, |L(u) ∩ niche| / |L(u)|, float64 [lists, lengths], for each length in ``n``.
+
+    ``niche`` is a mask [size of I]. A list without items has no niche items: 0.
+
+    Example:
+        >>> apt(np.array([[0, 1, -1]]), np.array([False, True]), np.array([1, 2, 3])).tolist()
+        [[0.0, 0.5, 0.5]]
+    """
+    return _mean_of_list(items, niche.astype(np.float64), n)
+
+
+def popularity(items: IntArray, counts: IntArray, n: IntArray) -> FloatArray:
+    """Mean training count of the items of each list, Σ_{i ∈ L(u)} n_i / |L(u)|, float64 [lists, lengths].
+
+    ``counts`` holds n_i [size of I]. 0 for a list without items.
+
+    Example:
+        >>> popularity(np.array([[0, 1]]), np.array([7, 2]), np.array([1, 2])).tolist()
+        [[7.0, 4.5]]
+    """
+    return _mean_of_list(items, counts.astype(np.float64), n)
+
+
+def novelty(items: IntArray, counts: IntArray, users: int, n: IntArray) -> FloatArray:
+    """Mean self-information of the items of each list in bits, float64 [lists, lengths].
+
+    Σ_{i ∈ L(u)} −log2(max(n_i, 1) / U) / |L(u)| with U the number of ``users`` of the training part: what is the
+    surprise that a user drawn at random has used the item? An item without training pairs counts like one with a
+    single pair, so that one cold item does not make the mean infinite. 0 for a list without items.
+
+    Example:
+        >>> novelty(np.array([[0, 1]]), np.array([4, 0]), 8, np.array([1, 2])).tolist()
+        [[1.0, 2.0]]
+    """
+    return _mean_of_list(items, np.log2(users) - np.log2(np.maximum(counts, 1)), n)
+
+
+def _mean_of_list(items: IntArray, value: FloatArray, n: IntArray) -> FloatArray:
+    """Mean of an item's value over the first items of each list, float64 [lists, lengths]."""
+    # -1 reads the last entry, which is nothing. Running sums make a shorter list's value the same in any pass.
+    sums = np.cumsum(np.append(value, 0.0)[items], axis=1)
+    if items.min(initial=0) >= 0:  # no short list, as nearly always: nothing to count
+        return np.asarray(sums[:, n - 1] / n)
+    filled = np.cumsum(items >= 0, axis=1)
+    return np.asarray(sums[:, n - 1] / np.maximum(filled[:, n - 1], 1))

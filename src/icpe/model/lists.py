@@ -1,0 +1,61 @@
+"""Lists on their way out: with names, into files."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from icpe import columns as col
+from icpe.data.interactions import Interactions
+from icpe.errors import ConfigError, DataError
+from icpe.files import write_atomically
+
+
+def typed_ids(words: Sequence[str], known: pl.Series, what: str) -> list[Any]:
+    """Ids typed on the command line, as the log has them."""
+    if known.dtype == pl.String:
+        return list(words)
+    ids = []
+    for word in words:
+        try:
+            ids.append(int(word))
+        except ValueError:
+            raise DataError(
+                f"{what} {word!r} is not an id of this model: ids are integers, such as {known[0]}"
+            ) from None
+    return ids
+
+
+def with_names(lists: pl.DataFrame, log: Interactions) -> pl.DataFrame:
+    """The lists with a column ``name``, where items have names."""
+    if log.item_info is None or col.NAME not in log.item_info.columns:
+        return lists
+    return lists.with_columns(log.item_names(lists[col.ITEM]).alias(col.NAME))
+
+
+def write_lists(pieces: Iterable[pl.DataFrame], path: Path) -> int:
+    """Write lists piece by piece to Parquet or CSV, by suffix; returns the number of rows.
+
+    Pieces become row groups in turn, so memory holds one piece.
+    """
+    if path.suffix not in (".parquet", ".csv"):
+        raise ConfigError(f"{path} should end in .parquet or .csv")
+    rows = 0
+
+    def counted() -> Iterable[pl.DataFrame]:
+        nonlocal rows
+        for piece in pieces:
+            rows += piece.height
+            yield piece
+
+    def write(temporary: Path) -> None:
+        if path.suffix == ".csv":
+            with temporary.open("wb") as file:
+                for number, piece in enumerate(counted()):
+                    piece.write_csv(file, include_header=number == 0)
+        else:
+            pl.concat(list(counted())).write_parquet(temporary)
+
+    write_atomically(path, write)
+    return rows

@@ -1,0 +1,101 @@
+"""A model in a folder: parameters in safetensors, settings in JSON, ids in Parquet. No pickle anywhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from icpe import columns as col
+from icpe.data.interactions import Interactions
+from icpe.errors import ConfigError, DataError
+from icpe.files import write_atomically, write_json
+from icpe.methods import make_method
+from icpe.model._model import Model
+from icpe.models import make_backbone
+from icpe.models.base import Backbone
+from icpe.rng import stream
+
+FORMAT = 1
+PARAMETERS, SETTINGS = "model.safetensors", "model.json"
+USERS, ITEMS, SEEN = "users.parquet", "items.parquet", "seen.parquet"
+
+
+def save_model(model: Model, folder: Path) -> None:
+    """Write the model; the settings, which make it whole, come last."""
+    log, method = model.log, model.method
+    tensors = {name: value.detach().cpu().contiguous() for name, value in method.state_dict().items()}
+    items = log.items.to_frame() if log.item_info is None else log.item_info
+    seen = pl.DataFrame({"user": log.user, "item": log.item})
+    write_atomically(folder / PARAMETERS, lambda path: save_file(tensors, path))
+    for name, frame in ((USERS, log.users.to_frame()), (ITEMS, items), (SEEN, seen)):
+        write_atomically(folder / name, frame.write_parquet)
+    content = {
+        "format": FORMAT,
+        "backbone": {"name": method.backbone.name, "settings": method.backbone.settings()},
+        "method": {"name": method.name, "settings": method.settings()},
+        "users": len(log.users),
+        "items": len(log.items),
+        "train_hash": log.content_hash,
+    }
+    write_json(folder / SETTINGS, content)
+
+
+def load_model(folder: Path | str, backbone: Backbone | None = None) -> Model:
+    """Read what :meth:`Model.save` wrote.
+
+    Args:
+        folder: of a model or of a run.
+        backbone: for a backbone of your own, an instance with its settings.
+
+    Raises:
+        DataError: a file is missing or damaged, or of a later version.
+    """
+    folder = Path(folder)
+    content = _read_settings(folder / SETTINGS)
+    try:
+        made = (
+            make_backbone(content["backbone"]["name"], **content["backbone"]["settings"])
+            if backbone is None
+            else backbone
+        )
+        method = make_method(content["method"]["name"], made, **content["method"]["settings"])
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{folder / SETTINGS} is damaged: {type(error).__name__} {error}") from error
+    except ConfigError as error:
+        raise DataError(f"{folder / SETTINGS} asks for something this version does not have: {error}") from error
+    log = _read_log(folder)
+    method.build(log, stream(0, "load"))
+    try:
+        method.load_state_dict(load_file(folder / PARAMETERS))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise DataError(f"{folder / PARAMETERS} does not hold this model: {str(error).splitlines()[0]}") from error
+    return Model(method, log)
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version = content["format"]
+    except FileNotFoundError:
+        raise DataError(f"{path.parent} holds no model: {path} does not exist") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged: {error}") from error
+    if version != FORMAT:
+        raise DataError(f"{path} has format {version}, this version of icpe reads up to {FORMAT}; use a newer icpe")
+    return content
+
+
+def _read_log(folder: Path) -> Interactions:
+    try:
+        users = pl.read_parquet(folder / USERS, glob=False)[col.USER]
+        items = pl.read_parquet(folder / ITEMS, glob=False)
+        seen = pl.read_parquet(folder / SEEN, glob=False)
+        user, item = (seen[name].to_numpy().astype(np.int32) for name in ("user", "item"))
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise DataError(f"the id tables in {folder} cannot be read: {str(error).splitlines()[0]}") from error
+    info = items if items.width > 1 else None
+    return Interactions.from_codes(users, items[col.ITEM], user, item, item_info=info, source=str(folder))

@@ -1,0 +1,147 @@
+"""The graph of training pairs, normalised, and products with it.
+
+Nodes are the users and then the items. The matrix is Â = D^-1/2 A D^-1/2 of the bipartite adjacency A, without
+self-loops; a node without pairs has an empty row.
+"""
+
+import warnings
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from icpe.data.interactions import Interactions
+from icpe.kernels.propagate import WORTH_COMPILING_PRODUCT, multiply
+from icpe.types import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A sparse square matrix in rows (CSR) whose pattern is symmetric; its values need not be.
+
+    Attributes:
+        starts: where each node's row starts, int [nodes + 1].
+        columns: the neighbour of each stored entry, int [entries], ascending in each row.
+        mirror: where each entry's mirror image (column, row) is stored, int [entries].
+        values: floating [entries].
+        symmetric: whether an entry always equals its mirror image.
+    """
+
+    starts: Tensor
+    columns: Tensor
+    mirror: Tensor
+    values: Tensor
+    symmetric: bool = True
+    _moved: dict[tuple[torch.device, torch.dtype], "Graph"] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def nodes(self) -> int:
+        """Number of rows, and of columns."""
+        return len(self.starts) - 1
+
+    def like(self, dense: Tensor) -> "Graph":
+        """The same graph on the device and in the precision of ``dense``, made once for each."""
+        key = dense.device, dense.dtype
+        if key == (self.values.device, self.values.dtype):
+            return self
+        if key not in self._moved:
+            starts, columns, mirror = (part.to(dense.device) for part in (self.starts, self.columns, self.mirror))
+            self._moved[key] = Graph(starts, columns, mirror, self.values.to(dense), self.symmetric)
+        return self._moved[key]
+
+    def scaled(self, factor: float) -> "Graph":
+        """The graph with all values multiplied by a number."""
+        return replace(self, values=self.values * factor)
+
+    def drop(self, share: float, rng: torch.Generator | None) -> "Graph":
+        """The graph with every entry 0 with probability ``share``, independently, the others divided by 1 - share."""
+        kept = keep_mask(self.values, 1 - share, rng)
+        return replace(self, values=self.values * kept / (1 - share), symmetric=False)
+
+    @cached_property
+    def transposed(self) -> "Graph":
+        """The transpose; the graph itself where it is symmetric."""
+        return self if self.symmetric else replace(self, values=self.values.index_select(0, self.mirror))
+
+    def times(self, dense: Tensor, plus: Tensor | None = None, keep: Tensor | None = None) -> Tensor:
+        """The product with ``dense``, plus ``plus``, with 0 where ``keep`` is false, all [nodes, width].
+
+        No gradients pass. Small products and other devices take torch's product, the others a kernel.
+        """
+        if dense.device.type == "cpu" and len(self.columns) * dense.shape[1] >= WORTH_COMPILING_PRODUCT:
+            return self._times_kernel(dense, plus, keep)
+        return self._times_torch(dense, plus, keep)
+
+    def _times_kernel(self, dense: Tensor, plus: Tensor | None, keep: Tensor | None) -> Tensor:
+        result = torch.empty(dense.shape, dtype=dense.dtype)
+        multiply(
+            self.starts.numpy(),
+            self.columns.numpy(),
+            self.values.numpy(),
+            dense.detach().contiguous().numpy(),
+            result.numpy(),
+            plus=None if plus is None else plus.detach().contiguous().numpy(),
+            keep=None if keep is None else keep.numpy(),
+            threads=torch.get_num_threads(),
+        )
+        return result
+
+    def _times_torch(self, dense: Tensor, plus: Tensor | None, keep: Tensor | None) -> Tensor:
+        result = self._matrix @ dense.detach()
+        if plus is not None:
+            result += plus.detach()
+        return result if keep is None else result.mul_(keep)
+
+    @cached_property
+    def _matrix(self) -> Tensor:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
+            size = (self.nodes, self.nodes)
+            return torch.sparse_csr_tensor(self.starts, self.columns, self.values, size, check_invariants=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # it never changes, so copies of a model share it
+
+
+_GRAPHS: WeakKeyDictionary[Interactions, Graph] = WeakKeyDictionary()
+
+
+def graph_of(train: Interactions) -> Graph:
+    """The normalised graph Â of a log's pairs, in float64; models of the same log share one."""
+    if train not in _GRAPHS:
+        _GRAPHS[train] = build_graph(train.user, train.item, len(train.users), len(train.items))
+    return _GRAPHS[train]
+
+
+def build_graph(user: IntArray, item: IntArray, users: int, items: int) -> Graph:
+    """The normalised graph Â of distinct pairs, ordered by user and item, in float64."""
+    pairs = len(user)
+    # Sorting packed numbers is several times faster than sorting positions by item.
+    by_item = np.sort((item.astype(np.int64) << 32) | np.arange(pairs)) & 0xFFFFFFFF
+    back = np.empty(pairs, np.int64)
+    back[by_item] = np.arange(pairs)
+    counts = np.concatenate([np.bincount(user, minlength=users), np.bincount(item, minlength=items)])
+    of_node = 1 / np.sqrt(np.maximum(counts, 1))
+    value = of_node[user] * of_node[users:][item]
+    kind = np.int32 if 2 * pairs < 2**31 else np.int64
+    return Graph(
+        starts=torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]).astype(kind)),
+        columns=torch.from_numpy(np.concatenate([item.astype(np.int64) + users, user[by_item]]).astype(kind)),
+        mirror=torch.from_numpy(np.concatenate([pairs + back, by_item]).astype(kind)),
+        values=torch.from_numpy(np.concatenate([value, value[by_item]])),
+    )
+
+
+def keep_mask(like: Tensor, keep: float, rng: torch.Generator | None) -> Tensor:
+    """A mask of the shape and on the device of ``like``, true with probability ``keep`` to the nearest 1/65536.
+
+    Four entries come from each 64-bit number, several times faster than torch's own Bernoulli draw.
+    """
+    device = like.device if rng is None else rng.device
+    bits = torch.empty(like.numel() // 4 + 1, dtype=torch.int64, device=device).random_(-(2**63), None, generator=rng)
+    mask = bits.view(torch.int16)[: like.numel()] < round(keep * 65536) - 32768
+    return mask.view(like.shape).to(like.device)

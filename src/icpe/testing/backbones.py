@@ -1,0 +1,211 @@
+"""The checks every backbone must pass, ours and those of people who bring their own."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from icpe.data.interactions import Interactions
+from icpe.models.base import Backbone
+from icpe.rng import stream
+
+
+def check_backbone(make: Callable[[], Backbone]) -> None:
+    """Run all checks on fresh backbones; an AssertionError says which part of the contract is broken.
+
+    Args:
+        make: makes a new, unbuilt backbone, always with the same settings.
+
+    Example:
+        >>> from icpe.models import MF
+        >>> check_backbone(lambda: MF(dim=4))
+    """
+    for check in (
+        _check_settings,
+        _check_sizes,
+        _check_interact,
+        _check_gradients,
+        _check_ego_rows,
+        _check_partition,
+        _check_deterministic_build,
+        _check_deterministic_dropout,
+        _check_vectors,
+        _check_scores,
+        _check_state,
+    ):
+        check(make)
+
+
+def toy_log() -> Interactions:
+    """7 users and 5 items; the last of each has no pairs, as happens to training parts of a log."""
+    user = np.array([0, 0, 1, 1, 1, 2, 3, 3, 4, 5, 5], np.int32)
+    item = np.array([0, 1, 0, 2, 3, 1, 0, 3, 2, 0, 1], np.int32)
+    return Interactions.from_codes(pl.Series(range(7)), pl.Series(range(5)), user, item)
+
+
+def _built(make: Callable[[], Backbone], seed: int = 0) -> Backbone:
+    backbone = make()
+    state = torch.random.get_rng_state()
+    backbone.build(toy_log(), stream(seed, "start"))
+    drawn = not torch.equal(state, torch.random.get_rng_state())
+    assert not drawn, "build() draws from torch's own generator; draw from rng only, so that a seed fixes the start"
+    return backbone
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def _check_settings(make: Callable[[], Backbone]) -> None:
+    backbone = make()
+    assert isinstance(backbone, Backbone), f"{type(backbone).__name__} is not a subclass of icpe.models.Backbone"
+    assert isinstance(getattr(backbone, "name", None), str), "the class has no name; set name: ClassVar[str]"
+    optimizer = backbone.default_optimizer
+    assert optimizer in ("adam", "rmsprop"), f"default_optimizer is {optimizer!r}; expected 'adam' or 'rmsprop'"
+    assert backbone.default_reg >= 0, f"default_reg is {backbone.default_reg}; expected a number from 0 up"
+    settings = backbone.settings()
+    assert json.loads(json.dumps(settings)) == settings, f"settings() are not plain JSON values: {settings}"
+    again = type(backbone)(**settings).settings()
+    assert again == settings, f"a backbone made of settings() has other settings: {again} instead of {settings}"
+    assert not list(backbone.parameters()), "the constructor makes parameters; make them in build()"
+
+
+def _check_sizes(make: Callable[[], Backbone]) -> None:
+    backbone = _built(make)
+    assert (backbone.users, backbone.items) == (7, 5), (
+        f"after build() users, items are {backbone.users}, {backbone.items}; the log has 7 and 5"
+    )
+    z_user, z_item = backbone.reps(_generator())
+    assert z_user.ndim == z_item.ndim == 2, "reps() should give two matrices"
+    assert len(z_user) == 7, f"reps() gives {len(z_user)} rows of users; the log has 7"
+    assert len(z_item) == 5, f"reps() gives {len(z_item)} rows of items; the log has 5"
+
+
+def _check_interact(make: Callable[[], Backbone]) -> None:
+    backbone = _built(make)
+    z_user, z_item = (z.detach() for z in backbone.reps(_generator()))
+    pairs = backbone.interact(z_user[:5], z_item)
+    assert pairs.shape[:-1] == (5,), f"interact() of 5 pairs has the shape {tuple(pairs.shape)}; expected [5, ·]"
+    logits = backbone.out(pairs)
+    assert logits.shape == (5,), f"out() of 5 pairs has the shape {tuple(logits.shape)}; expected [5]"
+    _assert_equal(backbone.score(z_user[0], z_item[0]), logits[0], "score() of single vectors")
+    every = _broadcast(backbone, z_user[:, None], z_item[None], (7, 5))
+    _assert_equal(every[:5].diagonal(), logits, "score() of all users × all items")
+    few = _broadcast(backbone, z_user[:3, None], z_item[torch.tensor([[0, 1], [2, 3], [4, 0]])], (3, 2))
+    _assert_equal(few[1, 1], every[1, 3], "score() of [3, 1, D] × [3, 2, D]")
+
+
+def _broadcast(backbone: Backbone, z_user: Tensor, z_item: Tensor, shape: tuple[int, ...]) -> Tensor:
+    shapes = f"{list(z_user.shape)} × {list(z_item.shape)}"
+    try:
+        scores = backbone.score(z_user, z_item)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise AssertionError(f"interact() must broadcast; score() of {shapes} fails: {error}") from error
+    found = tuple(scores.shape)
+    assert found == shape, f"interact() must broadcast; score() of {shapes} has the shape {found}, not {shape}"
+    return scores
+
+
+def _check_gradients(make: Callable[[], Backbone]) -> None:
+    backbone = _built(make)
+    z_user, z_item = backbone.reps(_generator())
+    logits = backbone.score(z_user[:, None], z_item[None])
+    assert logits.isfinite().all(), "score() is not finite with the start values"
+    torch.autograd.backward(torch.nn.functional.softplus(logits).sum())
+    for name, parameter in backbone.named_parameters():
+        assert parameter.grad is not None, f"parameter {name} gets no gradient from the scores of all pairs"
+        assert parameter.grad.isfinite().all(), f"the gradient of parameter {name} is not finite"
+
+
+def _check_ego_rows(make: Callable[[], Backbone]) -> None:
+    backbone = _built(make)
+    for side, ego, size in (("users", backbone.ego_users, 7), ("items", backbone.ego_items, 5)):
+        rows = ego(torch.tensor([1, 0, 1]))
+        assert rows.ndim == 2, f"ego_{side}() of 3 {side} has the shape {tuple(rows.shape)}; expected [3, ·]"
+        assert len(rows) == 3, f"ego_{side}() of 3 {side} has {len(rows)} rows"
+        assert rows.requires_grad, f"ego_{side}() gives rows without gradients, so L2 would do nothing"
+        _assert_equal(rows, ego(torch.arange(size))[[1, 0, 1]], f"ego_{side}() of some {side}")
+
+
+def _check_partition(make: Callable[[], Backbone]) -> None:
+    backbone = _built(make)
+    names = {id(parameter): name for name, parameter in backbone.named_parameters()}
+    shared = [names.get(id(parameter)) for parameter in backbone.shared_parameters()]
+    items = [names.get(id(parameter)) for parameter in backbone.item_parameters()]
+    assert None not in shared + items, "shared_parameters() or item_parameters() give one that parameters() has not"
+    found = sorted(name for name in shared + items if name)
+    assert found == sorted(names.values()), (
+        f"shared ({shared}) and item parameters ({items}) should have each parameter once: {sorted(names.values())}"
+    )
+    for side, tables, size in zip(("users", "items"), backbone.row_tables(), (7, 5), strict=True):
+        for table in tables:
+            assert id(table) in names, f"row_tables() gives a table of {side} that parameters() has not"
+            assert len(table) == size, f"row_tables() gives {len(table)} rows for {size} {side}"
+    assert shared, "shared_parameters() is empty; the users' parameters belong there"
+    assert items, "item_parameters() is empty; without any, item clusters have nothing of their own"
+
+
+def _check_deterministic_build(make: Callable[[], Backbone]) -> None:
+    one, two, other = _built(make), _built(make), _built(make, seed=1)
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, two.state_dict()[name]), f"two builds from the same rng differ in {name}"
+    drawn = [name for name, value in one.state_dict().items() if not torch.equal(value, other.state_dict()[name])]
+    assert drawn, "builds from different seeds are equal; draw the start values from rng"
+
+
+def _check_deterministic_dropout(make: Callable[[], Backbone]) -> None:
+    backbone = _built(make)
+    for mode in (True, False):
+        backbone.train(mode)
+        for one, two in zip(backbone.reps(_generator()), backbone.reps(_generator()), strict=True):
+            assert torch.equal(one, two), f"reps() with equal generators differ (training={mode})"
+    for one, two in zip(backbone.reps(), backbone.reps(), strict=True):
+        assert torch.equal(one, two), "reps() differ from call to call in evaluation mode; is there dropout left?"
+
+
+def _check_vectors(make: Callable[[], Backbone]) -> None:
+    backbone = _built(make).eval()
+    z_user, z_item = backbone.reps()
+    vectors = backbone.vectors(z_user, z_item)
+    if vectors is not None:
+        expected = backbone.score(z_user[:, None], z_item[None])
+        _assert_equal(vectors[0] @ vectors[1].T, expected, "the inner product of vectors()")
+
+
+def _check_scores(make: Callable[[], Backbone]) -> None:
+    backbone = _built(make).eval()
+    z_user, z_item = backbone.reps()
+    expected = backbone.score(z_user[:, None], z_item[None])
+    table = backbone.scores(z_user, z_item)
+    assert (table.users, table.items) == (7, 5), f"scores() is a table of {table.users} × {table.items}, not 7 × 5"
+    for users, start, stop in (([0, 1, 2, 3, 4, 5, 6], 0, 5), ([5, 1, 5], 2, 4), ([3], 4, 5), ([], 0, 5), ([2], 3, 3)):
+        block = table.block(np.array(users, np.int64), start, stop)
+        place = f"scores().block({users}, {start}, {stop})"
+        assert isinstance(block, np.ndarray), f"{place} is a {type(block).__name__}; expected a numpy array"
+        assert block.dtype == np.float32, f"{place} is {block.dtype}; expected float32"
+        assert block.shape == (len(users), stop - start), f"{place} has the shape {block.shape}"
+        _assert_equal(torch.from_numpy(block), expected[users, start:stop], place)
+
+
+def _check_state(make: Callable[[], Backbone]) -> None:
+    backbone, other = _built(make).eval(), _built(make, seed=1).eval()
+    other.load_state_dict(backbone.state_dict())
+    for one, two in zip(_all_scores(backbone), _all_scores(other), strict=True):
+        assert torch.equal(one, two), "a backbone with the state_dict of another scores differently"
+
+
+def _all_scores(backbone: Backbone) -> Tensor:
+    z_user, z_item = backbone.reps()
+    return backbone.score(z_user[:, None], z_item[None])
+
+
+def _assert_equal(found: Tensor, expected: Tensor, what: str) -> None:
+    def message(detail: str) -> str:
+        return f"{what} should equal the scores of single pairs. {detail}"
+
+    tolerance: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-6, "check_dtype": False}
+    torch.testing.assert_close(found.detach(), expected.detach(), msg=message, **tolerance)

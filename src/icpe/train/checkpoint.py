@@ -1,0 +1,60 @@
+"""The state of a run on disk: tensors in safetensors, the rest in JSON, no pickle.
+
+The tensors go to a new file first; the JSON that names them replaces the old one by a rename. So at any moment the
+folder holds one whole checkpoint, whatever kills the process.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from icpe.errors import DataError
+from icpe.files import write_atomically, write_json
+
+FORMAT = 1
+
+
+def save_checkpoint(folder: Path, tensors: dict[str, Tensor], record: dict[str, Any], identity: dict[str, Any]) -> None:
+    """Write a checkpoint; ``identity`` tells which run it belongs to."""
+    name = f"state-{record['step']}.safetensors"
+    whole = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+    write_atomically(folder / name, lambda path: save_file(whole, path))
+    write_json(folder / "state.json", {"format": FORMAT, "tensors": name, "identity": identity, "record": record})
+    for old in folder.glob("state-*.safetensors"):
+        if old.name != name:
+            old.unlink(missing_ok=True)
+
+
+def load_checkpoint(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Tensors and record of the checkpoint in a folder; None where there is none yet.
+
+    Raises:
+        DataError: the checkpoint is damaged, of another version, or of a run with other data or settings.
+    """
+    path = folder / "state.json"
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        version, name, record = content["format"], content["tensors"], content["record"]
+        found = content["identity"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged ({error}); train again without --resume, into another folder") from error
+    if version != FORMAT:
+        raise DataError(f"{path} has format {version}, this version reads {FORMAT}; train again into another folder")
+    for key in identity:
+        if found.get(key) != identity[key]:
+            raise DataError(
+                f"the checkpoint in {folder} belongs to another run: its {key} is {found.get(key)!r}, "
+                f"asked for is {identity[key]!r}. Use the same data and settings, or another folder"
+            )
+    try:
+        return load_file(folder / str(name)), record
+    except (OSError, SafetensorError) as error:
+        raise DataError(
+            f"{folder / str(name)} is damaged or missing ({error}); train again into another folder"
+        ) from error

@@ -1,0 +1,167 @@
+"""The loop: draws batches, steps, validates, stops. It knows neither methods nor files."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from icpe.data.interactions import Interactions
+from icpe.errors import IcpeError
+from icpe.methods.base import Batch, Method
+from icpe.models.scores import ScoreTable
+from icpe.rng import random_keys, stream
+from icpe.train.optimizer import Optimizer
+from icpe.train.sampling import Drawn, Sampler
+from icpe.train.settings import TrainSettings
+
+Validate = Callable[[ScoreTable], dict[str, float]]
+CRITERION = "ndcg@20"
+
+
+@dataclass
+class Position:
+    """Where a run is; with the tensors all there is to know to go on."""
+
+    step: int = 0
+    best: float = -math.inf
+    best_step: int = 0
+    stale: int = 0  # validations since the best
+    loss_sum: float = 0.0
+    loss_steps: int = 0
+    done: bool = False
+
+
+class Trainer:
+    """One run of a method on training data.
+
+    Args:
+        method: not built yet.
+        train: the training part.
+        seed: of everything random.
+        settings: of the loop.
+        validate: gives metrics for the present scores; None: no validation, all epochs are run.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        train: Interactions,
+        seed: int,
+        settings: TrainSettings,
+        validate: Validate | None = None,
+    ) -> None:
+        self.device = settings.torch_device()
+        self.method, self.settings, self._seed, self._validate = method, settings, seed, validate
+        method.build(train, stream(seed, "train/start"))
+        method.to(self.device)
+        self._sampler = Sampler(train, method.negatives, settings.batch_size, seed)
+        self.steps = settings.epochs * self._sampler.steps
+        self._interval = settings.evaluate_every or min(3000, max(500, self._sampler.steps))
+        name = settings.optimizer or method.backbone.default_optimizer
+        self._optimizer = Optimizer(name, method, settings.lr, self.device)
+        self.position = Position()
+        self._best: dict[str, Tensor] = {}
+
+    def run(
+        self,
+        on_step: Callable[[Position], None] | None = None,
+        on_evaluation: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        """Train to the end, from wherever the run is, and leave the best parameters in the method.
+
+        Args:
+            on_step: called after each step, e.g. to show progress.
+            on_evaluation: called with a record of each validation.
+
+        Raises:
+            IcpeError: the loss is not a number any more.
+        """
+        while not self.position.done:
+            epoch, first = divmod(self.position.step, self._sampler.steps)
+            for drawn in self._sampler.epoch(epoch, first):
+                self._step(drawn)
+                last = self.position.step == self.steps
+                if self.position.step % self._interval == 0 or last:
+                    record = self._evaluate()
+                    self.position.done = last or self.position.stale >= self.settings.patience
+                    if on_evaluation is not None:
+                        on_evaluation(record)
+                if on_step is not None:
+                    on_step(self.position)
+                if self.position.done:
+                    break
+        if self._best:
+            self.method.load_state_dict(self._best)
+        self.method.eval()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters, best parameters and optimiser, by name."""
+        state = {f"now.{name}": value for name, value in self.method.state_dict().items()}
+        best = {f"best.{name}": value for name, value in self._best.items()}
+        return {**state, **best, **{f"opt.{name}": value for name, value in self._optimizer.tensors().items()}}
+
+    def record(self) -> dict[str, Any]:
+        """The position as plain values; infinity, which JSON lacks, as None."""
+        values = asdict(self.position)
+        return {**values, "best": None if math.isinf(values["best"]) else values["best"]}
+
+    def restore(self, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
+        """Go back to where :meth:`tensors` and :meth:`record` were taken."""
+        parts: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "opt": {}}
+        for name, value in tensors.items():
+            kind, rest = name.split(".", 1)
+            parts[kind][rest] = value.to(self.device)
+        self.method.load_state_dict(parts["now"])
+        self._best = parts["best"]
+        self._optimizer.restore(parts["opt"])
+        best = -math.inf if record["best"] is None else record["best"]
+        self.position = Position(**{**record, "best": best})
+
+    def _step(self, drawn: Drawn) -> None:
+        self.method.train()
+        arrays = (drawn.users, drawn.items, drawn.negatives)
+        batch = Batch(*(torch.from_numpy(array).to(self.device) for array in arrays))
+        self._optimizer.prepare(batch)
+        loss = self.method.loss(batch, self._dropout_stream())
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise IcpeError(
+                f"the loss is {value} at step {self.position.step + 1} with lr={self.settings.lr:g}. "
+                f"Try a smaller learning rate, such as --train.lr {self.settings.lr / 10:g}; "
+                "a checkpoint before this step is kept"
+            )
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        self.position.step += 1
+        self.position.loss_sum += value
+        self.position.loss_steps += 1
+
+    def _dropout_stream(self) -> torch.Generator:
+        # A generator per step, from the seed and the step: nothing to save, the same after a resume.
+        key = int(random_keys(self._seed, f"train/dropout/{self.position.step}", 1)[0]) >> 1
+        return torch.Generator(self.device).manual_seed(key)
+
+    def _evaluate(self) -> dict[str, Any]:
+        position = self.position
+        self._optimizer.settle()
+        record: dict[str, Any] = {
+            "step": position.step,
+            "epoch": position.step / self._sampler.steps,
+            "loss": position.loss_sum / max(position.loss_steps, 1),
+        }
+        position.loss_sum, position.loss_steps = 0.0, 0
+        if self._validate is None:
+            return record
+        self.method.eval()
+        with torch.no_grad():
+            record["valid"] = self._validate(self.method.scores())
+        value = record["valid"][CRITERION]
+        if value > position.best:
+            position.best, position.best_step, position.stale = value, position.step, 0
+            self._best = {name: tensor.clone() for name, tensor in self.method.state_dict().items()}
+        else:
+            position.stale += 1
+        return record

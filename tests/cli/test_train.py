@@ -1,0 +1,494 @@
+"""Training runs as people start, stop, kill and continue them."""
+
+import json
+import multiprocessing
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from icpe import split
+from icpe.cli import run
+from icpe.cli.dotted import parse_value
+from icpe.testing import skewed_log
+
+PROMISED = {
+    *(f"{metric}@20" for metric in ("recall", "ndcg", "recall_head", "recall_niche", "ndcg_head", "ndcg_niche")),
+    "coverage@20",
+    "apt@20",
+    "users",
+}
+FILES = {
+    "config.toml",
+    "split.json",
+    "metrics.jsonl",
+    "result.json",
+    "model.safetensors",
+    "model.json",
+    "users.parquet",
+    "items.parquet",
+    "seen.parquet",
+    "checkpoint",
+}
+QUICK = ["--train.epochs", "2", "--backbone.dim", "4"]
+# Long enough to be stopped on the way: about a second of steps, with a validation and a checkpoint every 40.
+LONG = ["--train.epochs", "12", "--train.batch_size", "64", "--train.evaluate_every", "40", "--train.patience", "99"]
+LONG += ["--backbone.dim", "8"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def log_file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "log.csv"
+    skewed_log().write(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, log_file) -> Path:
+    """A short run; tests copy it before they change anything."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    assert run(["train", str(log_file), *QUICK, "-o", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory, log_file) -> Path:
+    folder = tmp_path_factory.mktemp("uninterrupted") / "run"
+    assert run(["train", str(log_file), *LONG, "-o", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def icpe(tmp_path, monkeypatch, capfd):
+    """Run a command in a folder of its own; gives exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments: str | Path) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return invoke
+
+
+def test_killed_anywhere_it_ends_the_same(log_file, uninterrupted, tmp_path, capfd):
+    """SIGKILL ten times at seeded moments, also while it finishes; the files end equal to the last byte.
+
+    The processes are forked from one that has imported everything, for imports take longer than the run.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["icpe.cli", "icpe.model.run", "icpe.kernels.rows", "icpe.kernels.negatives"])
+    folder = tmp_path / "run"
+
+    def start(*more: str) -> multiprocessing.Process:
+        process = context.Process(target=run, args=(["train", str(log_file), *LONG, "-o", str(folder), *more],))
+        process.start()
+        return process
+
+    process = start()
+    began = time.monotonic()
+    while not (folder / "checkpoint" / "state.json").exists():
+        assert process.is_alive(), "the run ended before its first checkpoint"
+        time.sleep(0.005)
+    before_training = time.monotonic() - began
+    moments = np.random.default_rng(0).random(10)
+    steps = []
+    for number, moment in enumerate(moments):
+        # Moments after the first checkpoint, but for two: in those the process has hardly read its data.
+        time.sleep(0.3 * moment if number in (0, 4, 7) else before_training + 0.5 * moment)
+        process.kill()
+        process.join(20)
+        assert process.exitcode in (-signal.SIGKILL, 0)
+        state = json.loads((folder / "checkpoint" / "state.json").read_text())
+        steps.append(state["record"]["step"])
+        process = start("--resume")
+    process.join(60)
+    assert process.exitcode == 0
+    assert steps == sorted(steps)
+    assert len(set(steps)) > 2, f"killed too early each time to tell anything: {steps}"
+    assert contents(folder) == contents(uninterrupted)
+
+
+def wait_for_step(folder: Path, process: "subprocess.Popen[str]") -> None:
+    while not (folder / "checkpoint" / "state.json").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
+def test_the_real_program_stopped_and_continued(log_file, uninterrupted, tmp_path, number):
+    folder = tmp_path / "run"
+    program = Path(sys.executable).with_name("icpe")
+    command = [str(program), "train", str(log_file), *LONG, "-o", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_step(folder, process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert out == ""
+    assert not (folder / "result.json").exists()
+    if number == signal.SIGINT:
+        assert (process.returncode, err.strip()) == (130, "interrupted")
+        assert json.loads((folder / "checkpoint" / "state.json").read_text())["record"]["done"] is False
+    else:
+        assert process.returncode == -signal.SIGKILL
+    assert run([*command[1:], "--resume"]) == 0
+    assert contents(folder) == contents(uninterrupted)
+
+
+def test_an_interrupt_between_steps_saves_that_step(icpe, log_file, uninterrupted, monkeypatch):
+    """Away from any validation: the state is of the very step after which the interrupt was seen."""
+    from icpe.model.run import Run
+
+    after_step = Run._after_step
+
+    def interrupt(self, trainer, identity, position):
+        if position.step == 57:
+            signal.raise_signal(signal.SIGINT)
+        after_step(self, trainer, identity, position)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_after_step", interrupt)
+        code, out, err = icpe("train", log_file, *LONG, "-o", "run")
+    assert (code, out, err.strip()) == (130, "", "interrupted")
+    assert json.loads(Path("run/checkpoint/state.json").read_text())["record"]["step"] == 57
+    assert icpe("train", log_file, *LONG, "-o", "run", "--resume")[0] == 0
+    assert contents(Path("run")) == contents(uninterrupted)
+
+
+def test_contents_of_a_run(icpe, log_file, finished):
+    assert {path.name for path in finished.iterdir()} == FILES
+    config = tomllib.loads((finished / "config.toml").read_text())
+    assert list(config) == ["data", "split", "backbone", "method", "train", "evaluate"]
+    assert config["backbone"] == {"name": "mf", "dim": 4, "init_std": 0.01}
+    assert (config["train"]["epochs"], config["train"]["seed"], config["evaluate"]["n"]) == (2, 0, [20])
+    parts = split.unbiased(skewed_log(), seed=0)
+    assert json.loads((finished / "split.json").read_text())["hashes"] == parts.manifest["hashes"]
+    result = json.loads((finished / "result.json").read_text())
+    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [result["steps"]]
+    assert lines[-1]["valid"] == result["valid"]
+    assert 1.3 < lines[-1]["loss"] < 1.4
+
+
+def test_json_has_the_promised_names_and_evaluate_gives_them_again(icpe, log_file):
+    code, out, err = icpe("train", log_file, *QUICK, "--seed", "3", "-o", "run", "--json")
+    assert (code, err) == (0, "")
+    printed = json.loads(out)
+    stored = json.loads(Path("run/result.json").read_text())
+    assert {name: value for name, value in printed.items() if name != "seconds"} == stored
+    for part in ("test", "valid"):
+        assert set(printed[part]) >= PROMISED
+        assert printed[part]["users"] > 100
+    assert printed["seed"] == 3
+    before = contents(Path("run"))
+    code, out, err = icpe("evaluate", "run", "--json")
+    assert (code, err) == (0, "")
+    again = json.loads(out)
+    assert {part: again[part] for part in ("test", "valid")} == {part: printed[part] for part in ("test", "valid")}
+    shorter = json.loads(icpe("evaluate", "run", "-n", "5", "-n", "10", "--json")[1])["test"]
+    assert {"recall@5", "recall@10"} <= set(shorter)
+    assert shorter["recall@5"] <= shorter["recall@10"] <= printed["test"]["recall@20"]
+    code, out, _ = icpe("evaluate", "run")
+    assert code == 0
+    assert f"{printed['test']['ndcg@20']:.4f}" in out
+    assert contents(Path("run")) == before
+
+
+def test_evaluate_notices_other_data(icpe, log_file, finished):
+    shutil.copy(log_file, "log.csv")
+    assert icpe("train", "log.csv", *QUICK, "-o", "run")[0] == 0
+    skewed_log(seed=1).write("log.csv")
+    code, out, err = icpe("evaluate", "run", "--json")
+    assert (code, out) == (2, "")
+    assert "the data of run have changed since it was made" in err
+
+
+def test_an_existing_run_is_kept(icpe, log_file, finished):
+    shutil.copytree(finished, "run")
+    before = contents(Path("run"))
+    code, out, err = icpe("train", log_file, *QUICK, "--seed", "1", "-o", "run")
+    assert (code, out) == (2, "")
+    assert "run holds a run already; go on with --resume, replace it with --force" in err
+    assert contents(Path("run")) == before
+    assert icpe("train", log_file, *QUICK, "--seed", "1", "-o", "run", "--force")[0] == 0
+    assert {path.name for path in Path("run").iterdir()} == FILES
+    assert json.loads(Path("run/result.json").read_text())["seed"] == 1
+    assert len(list(Path("run/checkpoint").iterdir())) == 2
+
+
+def test_a_mistake_with_force_leaves_the_old_run(icpe, log_file, finished):
+    shutil.copytree(finished, "run")
+    before = contents(Path("run"))
+    for wrong in (["--train.lr", "-1"], ["--backbone.dim", "0"], ["--k-core", "5000"]):
+        assert icpe("train", log_file, *QUICK, *wrong, "-o", "run", "--force")[0] == 2
+    assert contents(Path("run")) == before
+
+
+def test_a_forced_run_that_stops_leaves_no_old_model(icpe, log_file, finished):
+    """Else lists would come from a model that config.toml does not describe."""
+    shutil.copytree(finished, "run")
+    code, _, err = icpe(
+        "train", log_file, *QUICK, "--train.lr", "1e30", "--train.batch_size", "64", "-o", "run", "--force"
+    )
+    assert code != 0
+    code, out, err = icpe("recommend", "run", "--user", "1")
+    assert (code, out) == (2, "")
+    assert "run holds no model" in err
+    assert "holds no finished run" in icpe("evaluate", "run")[2]
+
+
+def test_resume_of_a_finished_run_changes_nothing(icpe, log_file, finished):
+    shutil.copytree(finished, "run")
+    before = contents(Path("run"))
+    assert icpe("train", log_file, *QUICK, "-o", "run", "--resume")[0] == 0
+    assert contents(Path("run")) == before
+
+
+def test_resume_where_nothing_was_begun_begins(icpe, log_file, finished):
+    assert icpe("train", log_file, *QUICK, "-o", "run", "--resume")[0] == 0
+    assert contents(Path("run")) == contents(finished)
+
+
+OTHERS = {
+    "validation data": ["--seed", "1"],
+    "train": ["--train.lr", "0.01"],
+    "method": ["--method.loss", "bpr"],
+    "backbone": ["--backbone.init_std", "0.02"],
+    "training data": ["--k-core", "12"],
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_resume_refuses_another_run(icpe, log_file, finished, what):
+    shutil.copytree(finished, "run")
+    before = contents(Path("run"))
+    code, _, err = icpe("train", log_file, *QUICK, *OTHERS[what], "-o", "run", "--resume")
+    assert code == 2
+    assert re.search(f"belongs to another run: its {what} is", err)
+    assert contents(Path("run")) == before
+
+
+def break_json(folder):
+    (folder / "checkpoint" / "state.json").write_text('{"format": 1, "rec')
+
+
+def break_format(folder):
+    path = folder / "checkpoint" / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+
+
+def break_record(folder):
+    path = folder / "checkpoint" / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "record": {}}))
+
+
+def break_tensors(folder):
+    path = next((folder / "checkpoint").glob("*.safetensors"))
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def remove_tensors(folder):
+    next((folder / "checkpoint").glob("*.safetensors")).unlink()
+
+
+def swap_tensors(folder):
+    shutil.copy(folder / "model.safetensors", next((folder / "checkpoint").glob("*.safetensors")))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (break_json, r"state\.json is damaged"),
+        (break_format, "has format 99, this version reads 1"),
+        (break_record, "does not hold this run's state"),
+        (break_tensors, "is damaged or missing"),
+        (remove_tensors, "is damaged or missing"),
+        (swap_tensors, "does not hold this run's state"),
+    ],
+)
+def test_a_damaged_checkpoint_is_told_and_left_alone(icpe, log_file, finished, damage, message):
+    shutil.copytree(finished, "run")
+    damage(Path("run"))
+    before = contents(Path("run"))
+    code, out, err = icpe("train", log_file, *QUICK, "-o", "run", "--resume")
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert re.search(message, err)
+    assert contents(Path("run")) == before
+
+
+def test_half_a_line_of_the_curve_and_half_written_files_do_no_harm(icpe, log_file, uninterrupted):
+    """What a kill in the middle of a write leaves."""
+    shutil.copytree(uninterrupted, "run")
+    curve = Path("run/metrics.jsonl").read_text()
+    Path("run/metrics.jsonl").write_text(curve + curve[:50])
+    Path("run/checkpoint/.state-40-abcd1234.safetensors").write_bytes(b"half")
+    Path("run/.result-abcd1234.json").write_bytes(b"{")
+    Path("run/.notes").write_text("mine")
+    assert icpe("train", log_file, *LONG, "-o", "run", "--resume")[0] == 0
+    assert contents(Path("run")) == {**contents(uninterrupted), ".notes": b"mine"}
+
+
+def test_dotted_flags_in_any_order_and_form(icpe, log_file, finished):
+    code, _, _ = icpe("train", "--backbone.dim=4", "-o", "run", "--train.epochs=2", log_file)
+    assert code == 0
+    assert contents(Path("run")) == contents(finished)
+    assert icpe("train", "--train.epochs", "7", log_file, *QUICK, "-o", "last")[0] == 0, "the last one wins"
+    assert contents(Path("last")) == contents(finished)
+
+
+def test_values_of_dotted_flags():
+    words = ["3", "-3", "1e-3", "true", "False", "64,32", "64,", "softmax", "0.5", ""]
+    assert [parse_value(word) for word in words] == [3, -3, 0.001, True, False, [64, 32], [64], "softmax", 0.5, ""]
+    assert [type(parse_value(word)) for word in ("3", "3.0")] == [int, float]
+
+
+WRONG = {
+    "unknown loop setting": (["--train.epoch", "3"], r"\[train\] has no setting 'epoch'; did you mean 'epochs'\?"),
+    "unknown backbone setting": (["--backbone.dims", "3"], r"'dims'; did you mean 'dim'\?"),
+    "unknown method setting": (["--method.los", "bpr"], r"method 'normal' has no setting 'los'; did you mean 'loss'\?"),
+    "unknown evaluation setting": (["--evaluate.m", "3"], r"\[evaluate\] has no setting 'm'"),
+    "unknown section": (["--trian.lr", "3"], "No such option.*--trian.lr"),
+    "no value": (["--train.lr"], "--train.lr needs a value"),
+    "text for a number": (["--train.lr", "fast"], "lr is 'fast'; expected a number above 0"),
+    "half an epoch": (["--train.epochs", "0.5"], "epochs is 0.5; expected a whole number from 1 up"),
+    "a seed of text": (["--train.seed", "one"], "train.seed is 'one'; expected a whole number from 0 up"),
+    "half a negative": (["--method.negatives", "1.5"], "negatives is 1.5; expected a whole number from 1 up"),
+    "unknown loss": (["--method.loss", "mse"], "loss is 'mse'; expected one of bce, bpr, softmax"),
+    "unknown backbone": (["--backbone", "lightgnc"], "did you mean 'lightgcn'"),
+    "unknown method": (["--method", "norml"], "unknown method 'norml'; did you mean 'normal'"),
+    "no such device": (["--device", "abacus"], "device 'abacus' is not available here"),
+    "lists of length zero": (["--evaluate.n", "0"], "evaluate.n is 0; expected list lengths"),
+    "half a list": (["--evaluate.n", "0.5"], "evaluate.n is 0.5; expected list lengths"),
+    "resume of nothing": (["--resume"], "--resume needs the folder of the run"),
+    "setting of another split": (["--split", "random", "--split.mode", "ips"], "split 'random' has no setting 'mode'"),
+    "test without training part": (["--test", "log.csv"], "belongs to a given training part: add --train FILE"),
+    "both ways of data": (["--train", "log.csv"], r"both DATA .* and a given training part"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_mistakes_exit_2_with_one_clear_line(icpe, log_file, case):
+    arguments, message = WRONG[case]
+    code, out, err = icpe("train", log_file, *QUICK, *arguments)
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+    assert re.search(message, err), err
+    assert list(Path().iterdir()) == []
+
+
+def test_no_data_at_all(icpe):
+    code, _, err = icpe("train")
+    assert code == 2
+    assert "no data: name a file" in err
+
+
+def test_config_file_with_flags_winning(icpe, log_file):
+    Path("settings.toml").write_text(
+        f'[data]\nsource = "{log_file.as_posix()}"\n[split]\nkind = "random"\n[backbone]\ndim = 4\n[method]\nloss = "bpr"\n'
+        "[train]\nepochs = 1\nseed = 5\nlr = 0.5\n[evaluate]\nn = [10]\n"
+    )
+    assert icpe("train", "--config", "settings.toml", "--train.lr", "0.01", "-o", "run")[0] == 0
+    config = tomllib.loads(Path("run/config.toml").read_text())
+    assert (config["train"]["lr"], config["train"]["seed"], config["train"]["epochs"]) == (0.01, 5, 1)
+    assert (config["split"]["kind"], config["method"]["loss"], config["evaluate"]["n"]) == ("random", "bpr", [10])
+    assert json.loads(Path("run/result.json").read_text())["seed"] == 5
+    # What a run wrote makes the same run again.
+    assert icpe("train", "--config", "run/config.toml", "-o", "again")[0] == 0
+    assert contents(Path("again")) == contents(Path("run"))
+    assert icpe("train", "--config", "settings.toml", "--seed", "0", "-o", "zero")[0] == 0
+    assert json.loads(Path("zero/result.json").read_text())["seed"] == 0, "a flag of 0 is a flag too"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[trian]\nlr = 1\n", r"has no section \[trian\]; did you mean \[train\]\?"),
+        ("lr = 1\n", r"has no section \[lr\]"),
+        ("[train\n", "cannot be read as TOML"),
+        ('[data]\nsorce = "log.csv"\n', r"\[data\] has no setting 'sorce'; did you mean 'source'\?"),
+        ('[data]\nmin_wight = 3\n', r"\[data\] has no setting 'min_wight'; did you mean 'min_weight'\?"),
+    ],
+)  # fmt: skip
+def test_wrong_config_files(icpe, log_file, text, message):
+    Path("settings.toml").write_text(text)
+    code, _, err = icpe("train", log_file, "--config", "settings.toml")
+    assert code == 2
+    assert re.search(message, err), err
+
+
+def test_given_parts(icpe):
+    parts = split.random(skewed_log(), seed=1)
+    for name, part in parts.named():
+        part.write(f"{name}.csv")
+    given = ["--train", "train.csv", "--valid", "valid.csv", "--test", "test.csv"]
+    assert icpe("train", *given, *QUICK, "-o", "run")[0] == 0
+    hashes = json.loads(Path("run/split.json").read_text())["hashes"]
+    assert hashes["test"] == parts.manifest["hashes"]["test"]
+    result = json.loads(Path("run/result.json").read_text())
+    assert result["test"]["users"] == int((parts.test.user_counts > 0).sum())
+    assert json.loads(icpe("evaluate", "run", "--json")[1])["test"] == result["test"]
+    # Without the others there is nothing to validate or test on, and all epochs are run.
+    assert icpe("train", "--train", "train.csv", *QUICK, "-o", "alone")[0] == 0
+    result = json.loads(Path("alone/result.json").read_text())
+    assert not {"valid", "test"} & set(result)
+    assert result["steps"] == result["best_step"] == 2 * -(-len(parts.train) // 1024)
+
+
+def test_a_diverging_run_says_so(icpe, log_file):
+    code, out, err = icpe("train", log_file, *QUICK, "--train.lr", "1e30", "--train.batch_size", "64", "-o", "run")
+    assert code in (1, 2)
+    assert out == ""
+    assert re.search(r"the loss is (nan|inf) at step \d+ with lr=1e\+30\. Try a smaller learning rate", err), err
+    assert json.loads(Path("run/checkpoint/state.json").read_text())["record"]["step"] >= 1
+
+
+def test_lists_from_the_command_line(icpe, finished):
+    code, out, _ = icpe("recommend", finished, "--user", "7", "--user", "3", "-n", "4", "--json")
+    assert code == 0
+    rows = json.loads(out)
+    assert [(row["user_id"], row["rank"]) for row in rows] == [(user, rank) for user in (7, 3) for rank in (1, 2, 3, 4)]
+    text = icpe("recommend", finished, "--user", "7", "--user", "3", "-n", "4")[1].splitlines()
+    assert [int(line.split()[3]) for line in text] == [row["item_id"] for row in rows]
+    for name in ("lists.parquet", "lists.csv"):
+        code, out, _ = icpe("recommend", finished, "--all", "-n", "4", "-o", name, "--json")
+        assert code == 0
+        everybody = pl.read_parquet(name) if name.endswith("parquet") else pl.read_csv(name)
+        assert json.loads(out) == {"rows": len(everybody), "file": name}
+        mine = pl.concat([everybody.filter(pl.col("user_id") == user) for user in (7, 3)])
+        assert mine["item_id"].to_list() == [row["item_id"] for row in rows]
+    history = json.loads(icpe("recommend", finished, "--history", "1,2,3", "-n", "5", "--json")[1])
+    assert [row["rank"] for row in history] == [1, 2, 3, 4, 5]
+    assert not {1, 2, 3} & {row["item_id"] for row in history}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "say whose lists"),
+        (["--user", "1", "--all"], "say whose lists"),
+        (["--all"], "--all writes to a file"),
+        (["--all", "-o", "lists.txt"], "should end in .parquet or .csv"),
+        (["--user", "99999"], "user 99999 is not in the training data"),
+        (["--user", "ann"], "user 'ann' is not an id of this model: ids are integers, such as 0"),
+        (["--user=--5"], "user '--5' is not an id of this model"),
+        (["--history", "1,,2"], "item '' is not an id of this model"),
+    ],
+)
+def test_wrong_questions(icpe, finished, arguments, message):
+    code, out, err = icpe("recommend", finished, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert list(Path().iterdir()) == []
