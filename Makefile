@@ -18,7 +18,8 @@ check: $(READY)  ## lint, format, types
 	$(BIN)/mypy
 
 bench: $(READY)  ## speed and memory as ratios, see bench/README.md
-	$(BIN)/python bench/foundation.py
+	-$(BIN)/python bench/foundation.py
+	$(BIN)/python bench/engine.py
 
 clean:  ## forget the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -26,10 +26,8 @@ def lively(backbone, seed=0):
 def test_shapes():
     backbone = built(toy_log())
     assert {name: tuple(value.shape) for name, value in backbone.named_parameters()} == {
-        "user_gmf": (7, 64),
-        "item_gmf": (5, 64),
-        "user_mlp": (7, 64),
-        "item_mlp": (5, 64),
+        "user_table": (7, 128),  # GMF and MLP rows side by side
+        "item_table": (5, 128),
         "weights.0": (64, 128),
         "weights.1": (32, 64),
         "weights.2": (16, 32),
@@ -43,18 +41,14 @@ def test_shapes():
     assert z_user.shape == (7, 128)
     assert backbone.interact(z_user[:5], z_item).shape == (5, 80)
     assert backbone.ego_users(torch.tensor([3, 1])).shape == (2, 128)
-    torch.testing.assert_close(
-        backbone.ego_users(torch.tensor([3]))[0], torch.cat((backbone.user_gmf[3], backbone.user_mlp[3]))
-    )
-    torch.testing.assert_close(
-        backbone.ego_items(torch.tensor([4]))[0], torch.cat((backbone.item_gmf[4], backbone.item_mlp[4]))
-    )
-    assert [id(p) for p in backbone.item_parameters()] == [id(backbone.item_gmf), id(backbone.item_mlp)]
+    torch.testing.assert_close(backbone.ego_users(torch.tensor([3]))[0], backbone.user_table[3])
+    torch.testing.assert_close(backbone.ego_items(torch.tensor([4]))[0], backbone.item_table[4])
+    assert [id(p) for p in backbone.item_parameters()] == [id(backbone.item_table)]
 
 
 def test_start_values():
     backbone = built(skewed_log())
-    for table in (backbone.user_gmf, backbone.user_mlp, backbone.item_gmf, backbone.item_mlp):
+    for table in (backbone.user_table, backbone.item_table):
         assert table.std().item() == pytest.approx(0.01, rel=0.04)
         assert table.mean().item() == pytest.approx(0, abs=5 * 0.01 / table.numel() ** 0.5)
     bounds = [(6 / (128 + 64)) ** 0.5, (6 / (64 + 32)) ** 0.5, (6 / (32 + 16)) ** 0.5, (3 / 80) ** 0.5]
@@ -69,8 +63,8 @@ def test_formula():
     """As the paper writes it: concatenation, three layers with ReLU, one output."""
     backbone = lively(built(toy_log(), dim=4, layers=(6, 5, 3)).double())
     (g_user, g_item), (m_user, m_item) = (
-        (backbone.user_gmf[2], backbone.item_gmf[1]),
-        (backbone.user_mlp[2], backbone.item_mlp[1]),
+        (backbone.user_table[2, :4], backbone.item_table[1, :4]),
+        (backbone.user_table[2, 4:], backbone.item_table[1, 4:]),
     )
     hidden = torch.cat((m_user, m_item))
     for weight, bias in zip(backbone.weights, backbone.biases, strict=True):
@@ -104,7 +98,8 @@ def test_an_output_of_zero_stops_its_branch(silent, still, moving):
         backbone.output[0, silent] = 0
     z_user, z_item = backbone.reps()
     torch.nn.functional.softplus(backbone.score(z_user[:, None], z_item[None])).sum().backward()
-    for side in ("user", "item"):
-        assert not getattr(backbone, f"{side}_{still}").grad.any()
-        assert getattr(backbone, f"{side}_{moving}").grad.any()
+    columns = {"gmf": slice(None, 4), "mlp": slice(4, None)}
+    for table in (backbone.user_table, backbone.item_table):
+        assert not table.grad[:, columns[still]].any()
+        assert table.grad[:, columns[moving]].any()
     assert backbone.weights[0].grad.any() == (still == "gmf")

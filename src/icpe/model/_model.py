@@ -254,7 +254,12 @@ def _series(ids: Ids, known: pl.Series, what: str) -> pl.Series:
     if isinstance(ids, str | bytes) or not isinstance(ids, Sequence | pl.Series | np.ndarray):
         raise DataError(f"{what}s is {ids!r}; expected a list of ids. {hint[0].upper()}{hint[1:]}")
     try:
-        series = pl.Series(what, ids, dtype=known.dtype, strict=True)
+        series = pl.Series(what, ids, strict=True)
+        # A cast would read 1.5 as 1 and "7" as 7: somebody else's list.
+        texts, whole = series.dtype in (pl.String, pl.Categorical, pl.Enum), series.dtype.is_integer()
+        if not ((texts if known.dtype == pl.String else whole) or series.null_count() == len(series)):
+            raise TypeError(f"found {series.dtype}")
+        series = series.cast(known.dtype)
     except (TypeError, pl.exceptions.PolarsError, OverflowError) as error:
         raise DataError(f"{what} ids of another type were given; {hint}") from error
     if series.null_count():

@@ -25,6 +25,8 @@ class Backbone(nn.Module, ABC):
         name: as in ``make_backbone`` and configuration files.
         default_optimizer: ``"adam"`` or ``"rmsprop"``.
         default_reg: weight of the L2 term on ego rows (λ).
+        parallel: whether a training step is worth more than one thread; where only the rows of a batch are touched,
+            threads cost more than they save.
         users: number of users, 0 before :meth:`build`.
         items: number of items, 0 before :meth:`build`.
     """
@@ -32,6 +34,7 @@ class Backbone(nn.Module, ABC):
     name: ClassVar[str]
     default_optimizer: ClassVar[str] = "adam"
     default_reg: ClassVar[float] = 1e-5
+    parallel: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()

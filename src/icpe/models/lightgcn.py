@@ -39,6 +39,7 @@ class LightGCN(DotBackbone):
 
     name: ClassVar[str] = "lightgcn"
     default_reg: ClassVar[float] = 1e-4
+    parallel: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from icpe.data.interactions import Interactions
 from icpe.models._checks import positive, whole, widths
-from icpe.models.base import Backbone, normal_table, uniform_matrix
+from icpe.models.base import Backbone, normal_table, take_rows, uniform_matrix
 from icpe.models.scores import DotScores, NeuMFScores, to_numpy
 
 
@@ -49,12 +49,11 @@ class NeuMF(Backbone):
         self.init_std = positive("init_std", init_std)
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Draw the four tables, the hidden layers and the output, in this order."""
+        """Draw the tables, the hidden layers and the output, in this order."""
         self.users, self.items = len(train.users), len(train.items)
-        self.user_gmf = normal_table(self.users, self.dim, self.init_std, rng)
-        self.item_gmf = normal_table(self.items, self.dim, self.init_std, rng)
-        self.user_mlp = normal_table(self.users, self.dim, self.init_std, rng)
-        self.item_mlp = normal_table(self.items, self.dim, self.init_std, rng)
+        # GMF and MLP rows lie side by side: one table a side, read row by row.
+        self.user_table = normal_table(self.users, 2 * self.dim, self.init_std, rng)
+        self.item_table = normal_table(self.items, 2 * self.dim, self.init_std, rng)
         ins = (2 * self.dim, *self.layers)
         self.weights = nn.ParameterList(
             uniform_matrix(wide, narrow, (6 / (wide + narrow)) ** 0.5, rng)
@@ -68,7 +67,11 @@ class NeuMF(Backbone):
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """GMF and MLP rows side by side, [users, 2·dim] and [items, 2·dim]."""
         self._require_built()
-        return torch.cat((self.user_gmf, self.user_mlp), 1), torch.cat((self.item_gmf, self.item_mlp), 1)
+        return self.user_table, self.item_table
+
+    def row_tables(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """Both tables."""
+        return [self.user_table], [self.item_table]
 
     def interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:
         """[g_u ∘ g_i ; x_L] with x_L the last hidden layer, [..., dim + layers[-1]]."""
@@ -85,15 +88,15 @@ class NeuMF(Backbone):
 
     def ego_users(self, users: Tensor) -> Tensor:
         """The users' GMF and MLP rows side by side, [n, 2·dim]."""
-        return torch.cat([functional.embedding(users, table) for table in (self.user_gmf, self.user_mlp)], 1)
+        return take_rows(self.user_table, users)
 
     def ego_items(self, items: Tensor) -> Tensor:
         """The items' GMF and MLP rows side by side, [n, 2·dim]."""
-        return torch.cat([functional.embedding(items, table) for table in (self.item_gmf, self.item_mlp)], 1)
+        return take_rows(self.item_table, items)
 
     def item_parameters(self) -> list[nn.Parameter]:
-        """The items' GMF and MLP tables."""
-        return [self.item_gmf, self.item_mlp]
+        """The items' GMF and MLP rows."""
+        return [self.item_table]
 
     def scores(self, z_user: Tensor, z_item: Tensor) -> NeuMFScores:
         """The score of every user for every item, exact, with the first layer computed once per user and item."""

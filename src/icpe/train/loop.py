@@ -1,7 +1,8 @@
 """The loop: draws batches, steps, validates, stops. It knows neither methods nor files."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -79,23 +80,32 @@ class Trainer:
         Raises:
             IcpeError: the loss is not a number any more.
         """
-        while not self.position.done:
-            epoch, first = divmod(self.position.step, self._sampler.steps)
-            for drawn in self._sampler.epoch(epoch, first):
-                self._step(drawn)
-                last = self.position.step == self.steps
-                if self.position.step % self._interval == 0 or last:
-                    record = self._evaluate()
-                    self.position.done = last or self.position.stale >= self.settings.patience
-                    if on_evaluation is not None:
-                        on_evaluation(record)
-                if on_step is not None:
-                    on_step(self.position)
-                if self.position.done:
-                    break
+        with _threads(None if self.method.backbone.parallel else 1):
+            while not self.position.done:
+                self._run_epoch(on_step, on_evaluation)
         if self._best:
             self.method.load_state_dict(self._best)
         self.method.eval()
+
+    def _run_epoch(
+        self,
+        on_step: Callable[[Position], None] | None,
+        on_evaluation: Callable[[dict[str, Any]], None] | None,
+    ) -> None:
+        """The rest of the epoch the run is in, or as much of it as is needed."""
+        epoch, first = divmod(self.position.step, self._sampler.steps)
+        for drawn in self._sampler.epoch(epoch, first):
+            self._step(drawn)
+            last = self.position.step == self.steps
+            if self.position.step % self._interval == 0 or last:
+                record = self._evaluate()
+                self.position.done = last or self.position.stale >= self.settings.patience
+                if on_evaluation is not None:
+                    on_evaluation(record)
+            if on_step is not None:
+                on_step(self.position)
+            if self.position.done:
+                break
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters, best parameters and optimiser, by name."""
@@ -165,3 +175,14 @@ class Trainer:
         else:
             position.stale += 1
         return record
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Let torch use so many threads for a while; None leaves it as it is."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
