@@ -35,6 +35,7 @@ class Model:
 
     def __init__(self, method: Method, log: Interactions) -> None:
         self.method, self.log = method.eval(), log
+        method.zero_grad(set_to_none=True)  # what the last step left takes as much memory as the parameters
         self._scores: ScoreTable | None = None
 
     def __repr__(self) -> str:
@@ -73,7 +74,7 @@ class Model:
                 (leave out), ``popular`` (the most popular items; the score is the number of users).
 
         Returns:
-            A frame ``user_id, item_id, score, rank``, users in the order given, ranks from 1.
+            A frame ``user_id, item_id, score, rank``, users in the order given (unknown ones last), ranks from 1.
 
         Raises:
             DataError: an unknown user or item, or ids of the wrong type.

@@ -27,8 +27,7 @@ def fold_in_user(method: Method, history: IntArray) -> FloatArray:
     for _ in range(_STEPS):
         scores = method.score_user(new, items)
         loss = method.user_loss(scores[seen], scores[~seen]) + _PULL * (new - centre).square().sum()
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        (new.grad,) = torch.autograd.grad(loss, new)  # not backward(), which would also fill the model's gradients
         optimizer.step()
     with torch.no_grad():
         return method.score_user(new, items).float().numpy().copy()

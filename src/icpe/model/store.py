@@ -39,6 +39,7 @@ def save_model(model: Model, folder: Path) -> None:
         "method": {"name": method.name, "settings": method.settings()},
         "users": len(log.users),
         "items": len(log.items),
+        "pairs": len(log),
         "train_hash": log.content_hash,
     }
     write_json(folder / SETTINGS, content)
@@ -68,11 +69,17 @@ def load_model(folder: Path | str, backbone: Backbone | None = None) -> Model:
     except ConfigError as error:
         raise DataError(f"{folder / SETTINGS} asks for something this version does not have: {error}") from error
     log = _read_log(folder)
+    for name, found in (("users", len(log.users)), ("items", len(log.items)), ("pairs", len(log))):
+        if content.get(name, found) != found:
+            raise DataError(
+                f"{folder / SETTINGS} says {content[name]} {name}, the tables beside it hold {found}: "
+                "the files are not of one model"
+            )
     method.build(log, stream(0, "load"))
     try:
         method.load_state_dict(load_file(folder / PARAMETERS))
     except (OSError, SafetensorError, RuntimeError) as error:
-        raise DataError(f"{folder / PARAMETERS} does not hold this model: {str(error).splitlines()[0]}") from error
+        raise DataError(f"{folder / PARAMETERS} does not hold this model: {' '.join(str(error).split())}") from error
     return Model(method, log)
 
 
@@ -97,5 +104,10 @@ def _read_log(folder: Path) -> Interactions:
         user, item = (seen[name].to_numpy().astype(np.int32) for name in ("user", "item"))
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataError(f"the id tables in {folder} cannot be read: {str(error).splitlines()[0]}") from error
+    for name, codes, size in (("user", user, len(users)), ("item", item, len(items))):
+        if len(codes) and not 0 <= codes.min() <= codes.max() < size:  # compiled loops trust them
+            raise DataError(
+                f"the id tables in {folder} cannot be read: {SEEN} has {name} codes beyond the {size} known"
+            )
     info = items if items.width > 1 else None
     return Interactions.from_codes(users, items[col.ITEM], user, item, item_info=info, source=str(folder))

@@ -1,0 +1,199 @@
+"""The kit that every method must pass: ours do, and broken ones are told what is wrong."""
+
+import numpy as np
+import pytest
+import torch
+
+from icpe import MF, Normal
+from icpe.metrics import evaluate_lists
+from icpe.models import Backbone
+from icpe.models.base import normal_table
+from icpe.models.scores import DotScores
+from icpe.rank import top_n
+from icpe.testing.methods import SMALL, block_log, check_method
+
+
+class Distance(Backbone):
+    """Somebody's own: the nearer, the better; no inner product, no row tables, tables handed out as they are."""
+
+    name = "distance"
+
+    def __init__(self, dim=3):
+        super().__init__()
+        self.dim = dim
+
+    def build(self, train, rng):
+        self.users, self.items = len(train.users), len(train.items)
+        self.of_users = normal_table(self.users, self.dim, 0.5, rng)
+        self.of_items = normal_table(self.items, self.dim, 0.5, rng)
+
+    def reps(self, rng=None):
+        return self.of_users, self.of_items
+
+    def interact(self, z_user, z_item):
+        return (z_user - z_item).square()
+
+    def out(self, phi):
+        return -phi.sum(-1)
+
+    def ego_users(self, users):
+        return self.of_users[users]
+
+    def ego_items(self, items):
+        return self.of_items[items]
+
+    def item_parameters(self):
+        return [self.of_items]
+
+
+@pytest.mark.parametrize("loss", ["bce", "bpr", "softmax"])
+@pytest.mark.parametrize("backbone", [*SMALL, Distance], ids=["mf", "neumf", "lightgcn", "own"])
+def test_normal_keeps_the_contract(loss, backbone):
+    count = 8 if loss == "softmax" else 2
+    check_method(lambda one: Normal(one, loss=loss, negatives=count), [backbone])
+
+
+@pytest.mark.parametrize("loss", ["bce", "softmax"])
+def test_groups_are_learnt(loss):
+    """G4: the list of a user holds the items of the user's group, which popularity knows nothing of."""
+    log = block_log()
+    count = 32 if loss == "softmax" else 1
+    model = Normal(MF(dim=16), loss=loss, negatives=count).fit(log, epochs=60, batch_size=128, lr=0.02)
+    everybody = np.arange(len(log.users), dtype=np.int32)
+
+    def ndcg(scores):
+        return evaluate_lists(top_n(scores, everybody, 20), log, log, n=[20]).values["ndcg@20"]
+
+    popular = DotScores(np.ones((len(log.users), 1), np.float32), log.item_counts.astype(np.float32)[:, None])
+    assert ndcg(popular) < 0.35
+    assert ndcg(model.scores) > 0.9
+
+
+class NotPlain(Normal):
+    def settings(self):
+        return {**super().settings(), "reg": torch.tensor(1.0)}
+
+
+class Forgets(Normal):
+    def __init__(self, backbone, power=1.0):
+        super().__init__(backbone)
+        self.power = power
+
+    def settings(self):
+        return {"power": 2 * self.power}
+
+
+class EarlyParameters(Normal):
+    def __init__(self, backbone, **settings):
+        super().__init__(backbone, **settings)
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+
+class Unused(Normal):
+    def build(self, train, rng):
+        super().build(train, rng)
+        self.unused = torch.nn.Parameter(torch.zeros(2))
+
+
+class TouchesOthers(Normal):
+    def loss(self, batch, rng=None):
+        other = (batch.users.max() + 1) % self.backbone.users
+        return super().loss(batch, rng) + self.backbone.ego_users(other[None]).square().sum()
+
+
+class MovesFrozen(Normal):
+    def loss(self, batch, rng=None):
+        self.backbone.item_table.data.add_(0.01)
+        return super().loss(batch, rng)
+
+
+class LogOfASpread(Normal):
+    def loss(self, batch, rng=None):
+        users = self.backbone.ego_users(batch.users)
+        return super().loss(batch, rng) + 0 * torch.log((users - users.mean(0)).square().sum())
+
+
+class ReadsTheWholeTable(Normal):
+    def loss(self, batch, rng=None):
+        return super().loss(batch, rng) + self.backbone.item_table.square().mean()
+
+
+class VectorLoss(Normal):
+    def loss(self, batch, rng=None):
+        return super().loss(batch, rng)[None]
+
+
+class OwnRandomness(Normal):
+    def loss(self, batch, rng=None):
+        return super().loss(batch, rng) * (1 + 0.1 * torch.rand(1)[0])
+
+
+class OtherScores(Normal):
+    def scores(self):
+        users, items = self.backbone.reps()
+        return DotScores(users.detach().numpy() * 2, items.detach().numpy())
+
+
+class NothingToRank(Normal):
+    def scores(self):
+        users, items = self.backbone.reps()
+        return DotScores(users.detach().numpy(), items.detach().numpy(), np.full(len(items), -np.inf, np.float32))
+
+    def score_user(self, user, items):
+        return super().score_user(user, items) - torch.inf
+
+
+class HiddenSchedule(Normal):
+    def build(self, train, rng):
+        super().build(train, rng)
+        self.calls = 0
+
+    def loss(self, batch, rng=None):
+        self.calls += 1
+        return super().loss(batch, rng) * (1 + self.calls)
+
+
+class HiddenCoefficient(Normal):
+    def build(self, train, rng):
+        super().build(train, rng)
+        self.factor = float(rng.random())
+
+    def scores(self):
+        users, items = self.backbone.reps()
+        return DotScores(self.factor * users.detach().numpy(), items.detach().numpy())
+
+    def score_user(self, user, items):
+        return self.factor * super().score_user(user, items)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (NotPlain, "JSON serializable"),
+        (Forgets, "made of its settings.. it has others"),
+        (EarlyParameters, "the constructor makes parameters"),
+        (Unused, "parameter unused gets no gradient from a batch"),
+        (TouchesOthers, "a step moves rows .* of backbone.user_table, which are not in the batch"),
+        (MovesFrozen, "a step moves (rows .* of )?backbone.item_table"),
+        (LogOfASpread, "a batch of 1 and .* the loss is nan"),
+        (ReadsTheWholeTable, "reads backbone.item_table as a whole"),
+        (VectorLoss, "the loss has the shape .1,.; expected one number"),
+        (OwnRandomness, "two runs with one seed have other losses"),
+        (OtherScores, "scores.. gives .* score_user"),
+        (NothingToRank, "is a score -inf"),
+        (HiddenSchedule, "continued from a saved state"),
+        (HiddenCoefficient, "with the state_dict of another it scores differently"),
+    ],
+)
+def test_the_kit_says_what_is_broken(kind, message):
+    with pytest.raises((AssertionError, TypeError, RuntimeError), match=message):
+        check_method(lambda backbone: kind(backbone), SMALL[:1])
+
+
+def test_parameters_a_first_step_may_leave_can_be_named():
+    check_method(lambda backbone: Unused(backbone), SMALL[:1], untouched=["unused"])
+
+
+def test_settings_that_are_not_even_a_method():
+    with pytest.raises(AssertionError, match="is not a subclass of icpe.methods.Method"):
+        check_method(lambda backbone: backbone, SMALL[:1])

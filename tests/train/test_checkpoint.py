@@ -1,0 +1,121 @@
+"""Checkpoints: whole or not there, and clear about what is wrong with them."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from icpe import DataError
+from icpe.train import load_checkpoint, save_checkpoint
+
+TENSORS = {"now.table": torch.arange(6.0).reshape(2, 3), "opt.step": torch.tensor(7)}
+RECORD = {"step": 7, "best": None}
+WHO = {"seed": 0, "backbone": {"name": "mf", "layers": [3, 2]}}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_round_trip(tmp_path):
+    save_checkpoint(tmp_path / "new", TENSORS, RECORD, WHO)
+    tensors, record = load_checkpoint(tmp_path / "new", WHO)
+    assert record == RECORD
+    assert tensors.keys() == TENSORS.keys()
+    for name, value in TENSORS.items():
+        assert torch.equal(tensors[name], value)
+        assert tensors[name].dtype == value.dtype
+
+
+def test_nothing_there_is_no_error(tmp_path):
+    assert load_checkpoint(tmp_path / "nowhere", WHO) is None
+    assert load_checkpoint(tmp_path, WHO) is None
+
+
+def test_one_checkpoint_is_kept(tmp_path):
+    for step in (7, 8, 30):
+        save_checkpoint(tmp_path, TENSORS, {"step": step}, WHO)
+    assert set(contents(tmp_path)) == {"state.json", "state-30.safetensors"}
+
+
+def test_views_and_gradients_can_be_saved(tmp_path):
+    table = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
+    save_checkpoint(tmp_path, {"table": table, "turned": table.T}, RECORD, WHO)
+    tensors, _ = load_checkpoint(tmp_path, WHO)
+    assert torch.equal(tensors["turned"], table.detach().T)
+
+
+@pytest.mark.parametrize("failing", ["save_file", "write_json"])
+def test_a_failing_write_leaves_the_old_one(tmp_path, monkeypatch, failing):
+    save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
+
+    def fail(content, path):
+        if failing == "save_file":
+            path.write_bytes(b"half of it")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(f"icpe.train.checkpoint.{failing}", fail)
+    with pytest.raises(OSError, match="no space left"):
+        save_checkpoint(tmp_path, {"now.table": torch.zeros(2)}, {"step": 8}, WHO)
+    monkeypatch.undo()
+    tensors, record = load_checkpoint(tmp_path, WHO)
+    assert record == RECORD
+    assert torch.equal(tensors["now.table"], TENSORS["now.table"])
+    save_checkpoint(tmp_path, TENSORS, {"step": 9}, WHO)
+    assert set(contents(tmp_path)) == {"state.json", "state-9.safetensors"}, "nothing half-written is left"
+
+
+def write_state(folder, text):
+    (folder / "state.json").write_text(text)
+
+
+def change_state(folder, **values):
+    write_state(folder, json.dumps({**json.loads((folder / "state.json").read_text()), **values}))
+
+
+def cut_tensors(folder):
+    path = folder / "state-7.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: write_state(folder, ""), "state.json is damaged"),
+        (lambda folder: write_state(folder, '{"format": 1'), "state.json is damaged"),
+        (lambda folder: write_state(folder, "[1]"), "state.json is damaged"),
+        (lambda folder: write_state(folder, '{"format": 1}'), "state.json is damaged"),
+        (lambda folder: (folder / "state.json").write_bytes(b"\xff\xfe\x00"), "state.json is damaged"),
+        (lambda folder: change_state(folder, format=2), "has format 2, this version reads 1"),
+        (cut_tensors, "state-7.safetensors is damaged or missing"),
+        (lambda folder: (folder / "state-7.safetensors").write_bytes(b"{}"), "is damaged or missing"),
+        (lambda folder: (folder / "state-7.safetensors").unlink(), "state-7.safetensors is damaged or missing"),
+        (lambda folder: change_state(folder, tensors="state-8.safetensors"), "state-8.safetensors is damaged or missing"),
+    ],
+)  # fmt: skip
+def test_damage_is_told_and_left_alone(tmp_path, damage, message):
+    save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
+    damage(tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(DataError, match=re.escape(message)) as caught:
+        load_checkpoint(tmp_path, WHO)
+    assert "another folder" in str(caught.value)
+    assert contents(tmp_path) == before
+
+
+def test_another_run_is_refused(tmp_path):
+    save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
+    before = contents(tmp_path)
+    with pytest.raises(DataError, match="belongs to another run: its seed is 0, asked for is 1"):
+        load_checkpoint(tmp_path, {**WHO, "seed": 1})
+    with pytest.raises(DataError, match="its method is None, asked for is 'normal'"):
+        load_checkpoint(tmp_path, {**WHO, "method": "normal"})
+    assert contents(tmp_path) == before
+
+
+def test_no_pickle(tmp_path):
+    save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors"}
+    header = contents(tmp_path)["state-7.safetensors"]
+    assert json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")]).keys() == TENSORS.keys()
