@@ -5,9 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from icpe import Interactions
 from icpe.testing import skewed_log
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """Steps on toy data are too small to share: threads that wait for each other only cost time."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
