@@ -46,8 +46,10 @@ def test_views_and_gradients_can_be_saved(tmp_path):
     assert torch.equal(tensors["turned"], table.detach().T)
 
 
-@pytest.mark.parametrize("failing", ["save_file", "write_json"])
-def test_a_failing_write_leaves_the_old_one(tmp_path, monkeypatch, failing):
+@pytest.mark.parametrize(
+    ("failing", "step"), [("save_file", 8), ("save_file", 7), ("write_json", 8)], ids=["tensors", "same step", "record"]
+)
+def test_a_failing_write_leaves_the_old_one(tmp_path, monkeypatch, failing, step):
     save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
 
     def fail(content, path):
@@ -57,7 +59,7 @@ def test_a_failing_write_leaves_the_old_one(tmp_path, monkeypatch, failing):
 
     monkeypatch.setattr(f"icpe.train.checkpoint.{failing}", fail)
     with pytest.raises(OSError, match="no space left"):
-        save_checkpoint(tmp_path, {"now.table": torch.zeros(2)}, {"step": 8}, WHO)
+        save_checkpoint(tmp_path, {"now.table": torch.zeros(2)}, {"step": step}, WHO)
     monkeypatch.undo()
     tensors, record = load_checkpoint(tmp_path, WHO)
     assert record == RECORD

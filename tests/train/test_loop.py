@@ -73,6 +73,25 @@ def test_the_seed_also_decides_batches():
     assert state_bytes(one) != state_bytes(two)
 
 
+def test_dropout_is_fresh_in_each_step_and_the_same_in_each_run():
+    def masks(seed):
+        one, drawn = trainer(seed=seed, epochs=1), []
+        loss = one.method.loss
+
+        def noted(batch, rng=None):
+            drawn.append(int(torch.randint(2**62, (1,), generator=rng)))
+            return loss(batch, rng)
+
+        one.method.loss = noted
+        one.run()
+        return drawn
+
+    first = masks(0)
+    assert len(set(first)) == len(first) > 5
+    assert masks(0) == first
+    assert not set(masks(1)) & set(first)
+
+
 def test_training_lowers_the_loss():
     losses = []
     one = trainer(epochs=60, lr=0.05, evaluate_every=50)

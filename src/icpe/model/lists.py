@@ -35,9 +35,9 @@ def with_names(lists: pl.DataFrame, log: Interactions) -> pl.DataFrame:
 
 
 def write_lists(pieces: Iterable[pl.DataFrame], path: Path) -> int:
-    """Write lists piece by piece to Parquet or CSV, by suffix; returns the number of rows.
+    """Write lists to Parquet or CSV, by suffix; returns the number of rows.
 
-    Pieces become row groups in turn, so memory holds one piece.
+    CSV is written piece by piece, so memory holds one; Parquet needs all lists in memory, 20 bytes or so a row.
     """
     if path.suffix not in (".parquet", ".csv"):
         raise ConfigError(f"{path} should end in .parquet or .csv")
