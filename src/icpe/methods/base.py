@@ -77,6 +77,24 @@ class Method(nn.Module, ABC):
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
         """What to minimise, one number; ``rng`` is for dropout."""
 
+    def renews(self, step: int, epoch_steps: int) -> bool:
+        """Whether :meth:`renew` is due before this step, counted from 0."""
+        return False
+
+    def renew(self, step: int, seed: int) -> None:
+        """Compute anew what lasts for many steps, such as clusters, from the present parameters.
+
+        What it leaves must be a buffer, so that checkpoints hold it.
+
+        Args:
+            step: number of the step to come, from 0.
+            seed: of the run; take ``icpe.rng.stream(seed, name)`` with a name that holds the step.
+        """
+
+    def diagnostics(self) -> dict[str, Any]:
+        """What the method would show of its inside at a validation: plain values for ``metrics.jsonl``."""
+        return {}
+
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Constructor arguments but the backbone, as plain values."""

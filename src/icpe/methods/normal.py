@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from icpe.methods.base import Batch, Loss, Method, Negatives, check_choice, check_count, check_number
-from icpe.models.base import Backbone, take_rows
+from icpe.models.base import Backbone
 from icpe.models.scores import DotScores, ScoreTable
 
 
@@ -71,9 +71,10 @@ class Normal(Method):
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
         """The loss of the chosen kind plus the L2 term."""
-        all_users, all_items = self.backbone.reps(rng)
-        users, items = take_rows(all_users, batch.users), take_rows(all_items, batch.items)
-        negatives = take_rows(all_items, batch.negatives)
+        wanted = torch.cat([batch.items, batch.negatives.reshape(-1)])
+        users, both = self.backbone.rows(batch.users, wanted, rng)
+        items, negatives = both.tensor_split((len(batch.items),))
+        negatives = negatives.view(*batch.negatives.shape, -1)
         penalty = self.penalty(batch, (users, items, negatives))
         if self.loss_kind == "softmax":
             return self._softmax(users, items, negatives) + penalty

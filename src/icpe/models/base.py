@@ -58,6 +58,14 @@ class Backbone(nn.Module, ABC):
         Dropout happens only in training mode and draws from ``rng``, or from torch's own generator if None.
         """
 
+    def rows(self, users: Tensor, items: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Representations of some users, int [n] → [n, D], and of some items, int [m] → [m, D], as a batch needs them.
+
+        Override it where some are cheaper than all (:meth:`reps`).
+        """
+        z_user, z_item = self.reps(rng)
+        return take_rows(z_user, users), take_rows(z_item, items)
+
     @abstractmethod
     def interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:
         """Interaction vectors (φ): [..., D] × [..., D] → [..., D_φ], broadcasting over leading dimensions."""

@@ -134,6 +134,9 @@ class Trainer:
         self.method.train()
         arrays = (drawn.users, drawn.items, drawn.negatives)
         batch = Batch(*(torch.from_numpy(array).to(self.device) for array in arrays))
+        if self.method.renews(self.position.step, self._sampler.steps):
+            self._optimizer.settle()
+            self.method.renew(self.position.step, self._seed)
         self._optimizer.prepare(batch)
         loss = self.method.loss(batch, self._dropout_stream())
         value = float(loss.detach())
@@ -163,6 +166,9 @@ class Trainer:
             "loss": position.loss_sum / max(position.loss_steps, 1),
         }
         position.loss_sum, position.loss_steps = 0.0, 0
+        shown = self.method.diagnostics()
+        if shown:
+            record[self.method.name] = shown
         if self._validate is None:
             return record
         self.method.eval()
