@@ -110,6 +110,37 @@ def test_values_and_gradients_equal_the_dense_computation(log_of, case, layers, 
     torch.testing.assert_close(gradients(backbone, z, weights), start.grad, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["torch", "kernels"])
+@pytest.mark.parametrize("layers", [0, 1, 2, 3])
+@pytest.mark.parametrize(("node", "message"), [(0, 0), (0.3, 0), (0, 0.3), (0.3, 0.3)])
+def test_rows_of_a_batch_are_rows_of_all(skewed, generator, monkeypatch, compiled, layers, node, message):
+    """Values, gradients and random numbers, with users and items that come more than once."""
+    if compiled:
+        monkeypatch.setattr("icpe.models.graph.WORTH_COMPILING_PRODUCT", 0)
+    backbone = model(skewed, layers=layers, node_dropout=node, message_dropout=message)
+    users, items = torch.tensor([3, 0, 3, 7]), torch.tensor([1, 1, 0, 5, 9, 1])
+    weights = torch.randn(len(users) + len(items), 3, dtype=torch.float64, generator=generator(6))
+    results = []
+    for rows in (backbone.rows, super(LightGCN, backbone).rows):
+        rng = generator(5)
+        z = rows(users, items, rng)
+        results.append((torch.cat(z), gradients(backbone, z, weights), rng.get_state()))
+    for one, two in zip(*results, strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-13)
+
+
+def test_gradients_stay_as_they_are_in_later_steps(skewed, monkeypatch):
+    """Memory is used again, but never that of a gradient somebody holds."""
+    monkeypatch.setattr("icpe.models.graph.WORTH_COMPILING_PRODUCT", 0)
+    backbone, held = model(skewed), []
+    for step in range(4):
+        z_user, z_item = backbone.rows(torch.tensor([step]), torch.tensor([step, 5]))
+        held.append(torch.autograd.grad(z_user.sum() * (step + 1) + z_item.square().sum(), backbone.user_table)[0])
+        held.append(held[-1].clone())
+    for one, copy in zip(held[::2], held[1::2], strict=True):
+        assert torch.equal(one, copy)
+
+
 def test_no_layers_is_mf(skewed):
     """T1: the same start gives the same scores and gradients."""
     graph_model, plain = LightGCN(dim=5, layers=0, node_dropout=0, message_dropout=0), MF(dim=5, init_std=0.1)

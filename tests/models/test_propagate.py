@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from icpe.kernels.propagate import multiply
+from icpe.kernels.propagate import multiply, multiply_few, multiply_rows
 from icpe.models import LightGCN
 from icpe.models.graph import graph_of
 from icpe.testing import skewed_log
@@ -22,13 +22,43 @@ def kernel(monkeypatch):
 @pytest.mark.parametrize("width", [1, 5, 64, 192])
 @pytest.mark.parametrize("plus", [False, True], ids=["", "plus"])
 @pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
-def test_products(skewed, dtype, width, plus, masked):
+def test_products(skewed, kernel, dtype, width, plus, masked):
     dense = torch.randn(len(skewed.users) + len(skewed.items), width, dtype=dtype)
     graph = graph_of(skewed).like(dense).drop(0.2, None)
     added = torch.randn_like(dense) if plus else None
     keep = torch.rand_like(dense) < 0.7 if masked else None
-    one, two = graph._times_kernel(dense, added, keep), graph._times_torch(dense, added, keep)
-    torch.testing.assert_close(one, two, rtol=0, atol=TOLERANCE[dtype] * 8)
+    results = []
+    for take in (lambda: None, kernel):
+        take()
+        results.append(graph.times(dense, added, keep))
+        parts = [graph.times(dense, added, keep, nodes=ends) for ends in ((0, 7), (7, 7), (7, graph.nodes))]
+        assert torch.equal(torch.cat(parts), results[-1])
+    torch.testing.assert_close(*results, rtol=0, atol=TOLERANCE[dtype] * 8)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
+@pytest.mark.parametrize("width", [1, 64])
+@pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
+def test_products_of_few_rows(skewed, kernel, dtype, width, masked):
+    """With a table that is 0 but for some rows, and some rows of the product, in torch and in the kernels."""
+    whole = torch.zeros(len(skewed.users) + len(skewed.items), width, dtype=dtype)
+    graph = graph_of(skewed).like(whole).drop(0.2, None)
+    nodes = torch.randperm(graph.nodes)[: graph.nodes // 5].sort().values
+    few, added = torch.randn(2, len(nodes), width, dtype=dtype)
+    places = torch.full((graph.nodes,), -1, dtype=torch.int32)
+    places[nodes] = torch.arange(len(nodes), dtype=torch.int32)
+    keep = torch.rand_like(whole) < 0.7 if masked else None
+    dense, plus = whole.index_add(0, nodes, few), whole.index_add(0, nodes, added)
+    expected, product = graph.times(dense, plus, keep), graph.times(dense)[nodes]
+    near = {"rtol": 0, "atol": TOLERANCE[dtype] * 8}
+    for take in (lambda: None, kernel):
+        take()
+        torch.testing.assert_close(graph.times(dense, added, keep, places), expected, **near)
+        torch.testing.assert_close(graph.times_few(few, added, keep, places), expected, **near)
+        for ends in ((0, 9), (9, graph.nodes)):
+            part = graph.times_few(few, added, keep, places, ends)
+            torch.testing.assert_close(part, expected[slice(*ends)], **near)
+        torch.testing.assert_close(graph.rows_times(nodes, dense), product, **near)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
@@ -52,10 +82,19 @@ def test_threads_change_nothing(threads):
     graph = graph_of(log)
     dense = np.random.default_rng(0).standard_normal((graph.nodes, 33)).astype(np.float32)
     matrix = graph.starts.numpy(), graph.columns.numpy(), graph.values.float().numpy()
-    alone, shared = np.empty_like(dense), np.empty_like(dense)
-    multiply(*matrix, dense, alone, plus=dense)
-    multiply(*matrix, dense, shared, plus=dense, threads=threads)
-    assert alone.tobytes() == shared.tobytes()
+    rows = np.arange(3, graph.nodes, 3)
+    places = np.full(graph.nodes, -1, np.int32)
+    places[rows] = np.arange(len(rows))
+    few = dense[: len(rows)]
+    products = (
+        (dense, lambda result, threads: multiply(*matrix, dense, result, plus=dense, threads=threads)),
+        (dense, lambda result, threads: multiply_few(*matrix, few, places, result, plus=few, threads=threads)),
+        (few, lambda result, threads: multiply_rows(*matrix, dense, rows, result, threads=threads)),
+    )
+    for like, product in products:
+        alone, shared = np.empty_like(like), np.empty_like(like)
+        product(alone, 1), product(shared, threads)
+        assert alone.tobytes() == shared.tobytes()
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 5])

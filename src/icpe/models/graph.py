@@ -7,16 +7,17 @@ self-loops; a node without pairs has an empty row.
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Lock
 from typing import Any, Self
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from icpe.data.interactions import Interactions
-from icpe.kernels.propagate import WORTH_COMPILING_PRODUCT, multiply
-from icpe.types import IntArray
+from icpe.kernels.propagate import WORTH_COMPILING_PRODUCT, multiply, multiply_few, multiply_rows
+from icpe.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class Graph:
     mirror: Tensor
     values: Tensor
     symmetric: bool = True
+    _memory: "_Memory" = field(default_factory=lambda: _Memory(), repr=False)
     _moved: dict[tuple[torch.device, torch.dtype], "Graph"] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -67,34 +69,88 @@ class Graph:
         """The transpose; the graph itself where it is symmetric."""
         return self if self.symmetric else replace(self, values=self.values.index_select(0, self.mirror))
 
-    def times(self, dense: Tensor, plus: Tensor | None = None, keep: Tensor | None = None) -> Tensor:
-        """The product with ``dense``, plus ``plus``, with 0 where ``keep`` is false, all [nodes, width].
+    def times(
+        self,
+        dense: Tensor,
+        plus: Tensor | None = None,
+        keep: Tensor | None = None,
+        places: Tensor | None = None,
+        nodes: tuple[int, int] | None = None,
+    ) -> Tensor:
+        """The product with ``dense``, plus ``plus``, with 0 where ``keep`` is false.
 
         No gradients pass. Small products and other devices take torch's product, the others a kernel.
-        """
-        if dense.device.type == "cpu" and len(self.columns) * dense.shape[1] >= WORTH_COMPILING_PRODUCT:
-            return self._times_kernel(dense, plus, keep)
-        return self._times_torch(dense, plus, keep)
 
-    def _times_kernel(self, dense: Tensor, plus: Tensor | None, keep: Tensor | None) -> Tensor:
-        result = torch.empty(dense.shape, dtype=dense.dtype)
+        Args:
+            dense: floating [nodes, width].
+            plus: floating [nodes, width]; with ``places``, only its rows that are not 0.
+            keep: bool [nodes, width].
+            places: where ``plus`` has each node's row, int32 [nodes], -1 for a row of 0.
+            nodes: first and last + 1 of the nodes wanted; None for all.
+        """
+        first, last = nodes or (0, self.nodes)
+        if not self._compiles(dense):
+            result = self._matrix @ dense.detach()
+            if plus is not None:
+                result += plus.detach() if places is None else _spread(plus.detach(), places)
+            return (result if keep is None else result.mul_(keep))[first:last]
+        result = self._memory.take(last - first, dense)
         multiply(
-            self.starts.numpy(),
-            self.columns.numpy(),
-            self.values.numpy(),
-            dense.detach().contiguous().numpy(),
+            *self._arrays,
+            _array(dense),
             result.numpy(),
-            plus=None if plus is None else plus.detach().contiguous().numpy(),
+            plus=None if plus is None else _array(plus),
             keep=None if keep is None else keep.numpy(),
+            places=None if places is None else places.numpy(),
+            begin=first,
             threads=torch.get_num_threads(),
         )
         return result
 
-    def _times_torch(self, dense: Tensor, plus: Tensor | None, keep: Tensor | None) -> Tensor:
-        result = self._matrix @ dense.detach()
-        if plus is not None:
-            result += plus.detach()
-        return result if keep is None else result.mul_(keep)
+    def times_few(
+        self,
+        dense: Tensor,
+        plus: Tensor,
+        keep: Tensor | None,
+        places: Tensor,
+        nodes: tuple[int, int] | None = None,
+    ) -> Tensor:
+        """:meth:`times` where most rows of ``dense`` are 0 and it holds, as ``plus``, only the others."""
+        if not self._compiles(dense):
+            return self.times(_spread(dense, places), plus, keep, places, nodes)
+        first, last = nodes or (0, self.nodes)
+        result = self._memory.take(last - first, dense)
+        multiply_few(
+            *self._arrays,
+            _array(dense),
+            places.numpy(),
+            result.numpy(),
+            plus=_array(plus),
+            keep=None if keep is None else keep.numpy(),
+            begin=first,
+            threads=torch.get_num_threads(),
+        )
+        return result
+
+    def rows_times(self, rows: Tensor, dense: Tensor) -> Tensor:
+        """Some rows of the product with ``dense``: int64 [n] → [n, width]."""
+        if not self._compiles(dense):
+            return (self._matrix @ dense.detach()).index_select(0, rows)
+        result = torch.empty((len(rows), dense.shape[1]), dtype=dense.dtype)
+        multiply_rows(*self._arrays, _array(dense), rows.numpy(), result.numpy(), threads=torch.get_num_threads())
+        return result
+
+    def stack(self, users: Tensor, items: Tensor) -> Tensor:
+        """The rows of all users and then of all items, without gradients."""
+        parts = users.detach(), items.detach()
+        return torch.cat(parts, out=self._memory.take(self.nodes, users)) if self._compiles(users) else torch.cat(parts)
+
+    def _compiles(self, dense: Tensor) -> bool:
+        return dense.device.type == "cpu" and len(self.columns) * dense.shape[1] >= WORTH_COMPILING_PRODUCT
+
+    @property
+    def _arrays(self) -> tuple[IntArray, IntArray, FloatArray]:
+        return self.starts.numpy(), self.columns.numpy(), self.values.numpy()
 
     @cached_property
     def _matrix(self) -> Tensor:
@@ -105,6 +161,49 @@ class Graph:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # it never changes, so copies of a model share it
+
+
+class _Memory:
+    """Tables that are used again once nobody holds them: fresh memory costs as much as half a product.
+
+    They are numpy's, which asks for large pages; random access to these is up to a third faster.
+    """
+
+    def __init__(self) -> None:
+        self._tables: list[tuple[FloatArray, ref[FloatArray]]] = []
+        self._lock = Lock()
+
+    def take(self, rows: int, like: Tensor) -> Tensor:
+        """A table [rows, width], of the width and kind of ``like``, with anything in it."""
+        shape, kind = (rows, like.shape[1]), like.numpy(force=True).dtype
+        with self._lock:
+            table = self._free(shape, kind)
+            handed_out = table[:]  # the tensor holds this view, and dies with all that share its memory
+            self._tables.append((table, ref(handed_out)))
+            return torch.from_numpy(handed_out)
+
+    def _free(self, shape: tuple[int, int], kind: Any) -> FloatArray:
+        for place, (table, holder) in enumerate(self._tables):
+            if holder() is None and table.shape == shape and table.dtype == kind:
+                return self._tables.pop(place)[0]
+        # What is free now has a width that is asked for no more, or will soon be made again.
+        self._tables = [
+            (table, holder)
+            for table, holder in self._tables
+            if holder() is not None or (table.shape[1], table.dtype) == (shape[1], kind)
+        ]
+        return np.empty(shape, kind)
+
+
+def _array(dense: Tensor) -> FloatArray:
+    array: FloatArray = dense.detach().contiguous().numpy()
+    return array
+
+
+def _spread(rows: Tensor, places: Tensor) -> Tensor:
+    """The whole table of which ``rows`` are those that are not 0."""
+    padded = torch.cat((rows, rows.new_zeros(1, rows.shape[1])))
+    return padded.index_select(0, torch.where(places < 0, len(rows), places))
 
 
 _GRAPHS: WeakKeyDictionary[Interactions, Graph] = WeakKeyDictionary()

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from icpe.data.interactions import Interactions
 from icpe.models._checks import positive, share, whole
@@ -63,16 +64,38 @@ class LightGCN(DotBackbone):
         """The mean of all layers, [users, dim] and [items, dim]."""
         self._require_built()
         start = torch.cat((self.user_table, self.item_table))
-        graph, masks = self._graph.like(start), None
+        graph, masks = self._dropped(rng)
+        mean: Tensor = _MeanOfLayers.apply(start, graph, self.layers, masks)  # type: ignore[no-untyped-call]
+        z_user, z_item = torch.tensor_split(mean, (self.users,))
+        return z_user, z_item
+
+    def rows(self, users: Tensor, items: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Rows of :meth:`reps`, int [n] → [n, dim] and int [m] → [m, dim], in about two thirds of the time.
+
+        The last layer is computed for these rows only, and so is the first product of the way back.
+        """
+        self._require_built()
+        if not self.layers:
+            return super().rows(users, items, rng)
+        graph, masks = self._dropped(rng)
+        nodes, place = torch.unique(torch.cat((users, items + self.users)), return_inverse=True)
+        tables = self.user_table, self.item_table
+        some: Tensor = _SomeOfMean.apply(*tables, nodes, graph, self.layers, masks)  # type: ignore[no-untyped-call]
+        z_user, z_item = functional.embedding(place, some).tensor_split((len(users),))
+        return z_user, z_item
+
+    def _dropped(self, rng: torch.Generator | None) -> tuple[Graph, list[Tensor] | None]:
+        """The graph and the masks of the layers, after dropout where there is any."""
+        like = self.user_table
+        graph, masks = self._graph.like(like), None
         if self.training and self.node_dropout:
             graph = graph.drop(self.node_dropout, rng)
         if self.training and self.message_dropout:
             # Divided here, in the graph, and not in each layer: there are fewer entries than numbers in the layers.
             graph = graph.scaled(1 / (1 - self.message_dropout))
-            masks = [keep_mask(start, 1 - self.message_dropout, rng) for _ in range(self.layers)]
-        mean: Tensor = _MeanOfLayers.apply(start, graph, self.layers, masks)  # type: ignore[no-untyped-call]
-        z_user, z_item = torch.tensor_split(mean, (self.users,))
-        return z_user, z_item
+            shape, keep = (graph.nodes, self.dim), 1 - self.message_dropout
+            masks = [keep_mask(like.new_empty(()).expand(shape), keep, rng) for _ in range(self.layers)]
+        return graph, masks
 
 
 class _MeanOfLayers(torch.autograd.Function):
@@ -104,6 +127,50 @@ class _MeanOfLayers(torch.autograd.Function):
         for layer in reversed(range(ctx.layers)):
             total = graph.times(total, plus=gradient, keep=masks[layer])
         return total / (ctx.layers + 1), None, None, None
+
+
+class _SomeOfMean(torch.autograd.Function):
+    """Some rows of :class:`_MeanOfLayers`, by number and each once.
+
+    Only they have a gradient G, so it is kept as these rows and where they belong (``places``).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        users: Tensor,
+        items: Tensor,
+        nodes: Tensor,
+        graph: Graph,
+        layers: int,
+        masks: list[Tensor] | None,
+    ) -> Tensor:
+        ctx.users, ctx.nodes, ctx.graph, ctx.layers, ctx.masks = len(users), nodes, graph, layers, masks
+        start = graph.stack(users, items)
+        total, layer = start.index_select(0, nodes), start
+        for mask in [None] * (layers - 1) if masks is None else masks[:-1]:
+            layer = graph.times(layer, plus=start if masks is None else None, keep=mask)
+            if masks is not None:
+                total += layer.index_select(0, nodes)
+        last = graph.rows_times(nodes, layer)
+        total += last if masks is None else last.mul_(masks[-1].index_select(0, nodes))
+        return total.div_(layers + 1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        gradient = gradients[0] / (ctx.layers + 1)
+        graph, nodes, masks = ctx.graph.transposed, ctx.nodes, [None, *(ctx.masks or [None] * ctx.layers)]
+        places = torch.full((graph.nodes,), -1, dtype=torch.int32, device=nodes.device)
+        places[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=nodes.device)
+        total, product = gradient, graph.times_few
+        if masks[-1] is not None:
+            total = gradient * masks[-1].index_select(0, nodes)
+        for layer in reversed(range(1, ctx.layers)):
+            total, product = product(total, gradient, masks[layer], places), graph.times
+        # Each table's gradient in memory of its own, so that others can be added in place.
+        ends = (0, ctx.users), (ctx.users, graph.nodes)
+        of_users, of_items = (product(total, gradient, None, places, stretch) for stretch in ends)
+        return of_users, of_items, None, None, None, None
 
 
 def _horner(graph: Graph, start: Tensor, layers: int) -> Tensor:
