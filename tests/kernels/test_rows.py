@@ -5,55 +5,110 @@ import pytest
 import torch
 from torch import nn
 
-from icpe.kernels.rows import add_up
+from icpe.models.base import rows_from, take_rows
 from icpe.train.row_optimizer import RowAdam, RowRMSprop, RowTable
 
 
-def test_add_up():
-    slots = np.full(6, -1, np.int32)
-    rows, sums = add_up(np.array([4, 1, 4, 5, 1, 4]), np.arange(12.0, dtype=np.float32).reshape(6, 2), slots)
-    assert rows.tolist() == [4, 1, 5]
-    assert sums.tolist() == [[0 + 4 + 10, 1 + 5 + 11], [2 + 8, 3 + 9], [6, 7]]
-    assert (slots == -1).all()
+def loss_of(taken, weights):
+    """Gradients as large as in real training."""
+    return 1e-3 * (taken * weights).sum() + 1e-3 * taken.square().sum()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("kind", "dense_kind"), [(RowAdam, torch.optim.Adam), (RowRMSprop, torch.optim.RMSprop)])
 def test_rows_follow_the_dense_optimiser(kind, dense_kind, dtype):
-    """300 steps on random rows, some touched often, some once, some never; gradients as large as in real training."""
+    """300 steps on random rows, some touched often, some once, some never; taken at once, or in two goes."""
     rng = np.random.default_rng(0)
     start = torch.tensor(rng.normal(size=(40, 5)) * 0.01, dtype=dtype)
     dense, rows = nn.Parameter(start.clone()), nn.Parameter(start.clone())
-    optimizer = dense_kind([dense], lr=1e-2)
-    table, mine = RowTable(rows, kind.moments), kind(1e-2)
-    for _ in range(300):
+    optimizer, mine = dense_kind([dense], lr=1e-2), kind(1e-2)
+    table = RowTable(rows, mine)
+    for step in range(300):
         touched = torch.tensor((40 * rng.random(12) ** 3).astype(int))
         weights = torch.tensor(rng.normal(size=(12, 5)), dtype=dtype)
-        mine.catch_up(table, touched.numpy())
-        for parameter in (dense, rows):
-            parameter.grad = None
-            taken = nn.functional.embedding(touched, parameter, sparse=parameter is rows)
-            (1e-3 * (taken * weights).sum() + 1e-3 * taken.square().sum()).backward()
+        optimizer.zero_grad()
+        loss_of(take_rows(dense, touched), weights).backward()
+        with rows_from([(rows, table.take)]):
+            if step % 2:
+                taken = take_rows(rows, touched.view(3, 4)).view(12, 5)
+            else:
+                taken = torch.cat([take_rows(rows, touched[:5]), take_rows(rows, touched[5:])])
+            # What a batch reads must be right at every step, not only at the end.
+            assert torch.allclose(taken, dense[touched], atol=1e-4, rtol=1e-4)
+            loss_of(taken, weights).backward()
         optimizer.step()
         mine.begin_step()
-        mine.apply(table)
-        # What a batch reads must be right at every step, not only at the end.
-        mine.catch_up(table, touched.numpy())
-        assert torch.allclose(rows[touched], dense[touched], atol=1e-4, rtol=1e-4)
-    mine.catch_up(table, np.arange(40))
+        table.step()
+        if step % 70 == 0:
+            mine.settle(table)
+            assert torch.allclose(rows, dense, atol=1e-4, rtol=1e-4)
+    mine.settle(table)
     assert (dense - start).abs().max() > 0.1
     assert torch.allclose(rows, dense, atol=1e-4, rtol=1e-4)
+    assert rows.grad is None
+    assert (table.latest == -1).all()
     assert (rows[39] == start[39]).all() or (table.last[39] > 0), "a row never touched stays"
+
+
+@pytest.mark.parametrize(("kind", "dense_kind"), [(RowAdam, torch.optim.Adam), (RowRMSprop, torch.optim.RMSprop)])
+def test_rows_without_gradient_are_as_good_as_not_taken(kind, dense_kind):
+    """Taken without gradients, or left out of the loss: they move as the dense optimiser moves them."""
+    dense, rows = (nn.Parameter(torch.ones(3, 2, dtype=torch.float64)) for _ in range(2))
+    optimizer, mine = dense_kind([dense], lr=0.1), kind(0.1)
+    table = RowTable(rows, mine)
+    for asked in ([0, 1], [1], [0, 2], [0]):
+        optimizer.zero_grad()
+        take_rows(dense, torch.tensor(asked)).square().sum().backward()
+        with rows_from([(rows, table.take)]):
+            take_rows(rows, torch.tensor([1, 2]))
+            with torch.no_grad():
+                assert not take_rows(rows, torch.tensor([0])).requires_grad
+            take_rows(rows, torch.tensor(asked)).square().sum().backward()
+        optimizer.step()
+        mine.begin_step()
+        table.step()
+    mine.settle(table)
+    torch.testing.assert_close(rows, dense, atol=1e-6, rtol=0)
+
+
+def test_gradients_of_a_row_add_up():
+    """One step of RMSprop from 0 moves by lr/√0.01 · sign, and by the sum of gradients in the average."""
+    parameter = nn.Parameter(torch.zeros(6, 2))
+    mine = RowRMSprop(0.1)
+    table = RowTable(parameter, mine)
+    taken = table.take(torch.tensor([4, 1, 4, 5, 1, 4]))
+    taken.grad = torch.arange(12.0).view(6, 2) + 1
+    mine.begin_step()
+    table.step()
+    sums = torch.zeros(6, 2)
+    sums[4], sums[1], sums[5] = (
+        torch.tensor([1 + 5 + 11, 2 + 6 + 12]),
+        torch.tensor([3 + 9, 4 + 10]),
+        torch.tensor([7, 8]),
+    )
+    torch.testing.assert_close(table.moments[:, 0], 0.01 * sums**2)
+    torch.testing.assert_close(parameter.detach(), -(sums > 0).float())
+
+
+def test_a_table_of_nobody_has_dense_gradients():
+    parameter = nn.Parameter(torch.ones(4, 2))
+    mine = RowAdam(0.1)
+    with rows_from([(parameter, RowTable(parameter, mine).take)]):
+        take_rows(parameter, torch.tensor([1])).sum().backward()
+        assert parameter.grad is None
+    take_rows(parameter, torch.tensor([1, 3, 3])).sum().backward()
+    assert parameter.grad.tolist() == [[0, 0], [1, 1], [0, 0], [2, 2]]
 
 
 def test_state_round_trip():
     torch.manual_seed(0)
-    table, mine = RowTable(nn.Parameter(torch.randn(9, 3)), 2), RowAdam(0.1)
+    mine = RowAdam(0.1)
+    table = RowTable(nn.Parameter(torch.randn(9, 3)), mine)
     for _ in range(70_000):
         mine.begin_step()  # longer than the first allocation of the series
     copy = RowAdam(0.1)
     copy.restore(mine.extra())
-    assert copy.step == mine.step
+    assert copy.now == mine.now
     mine.begin_step()
     copy.begin_step()
     assert (copy.extra()["series"] == mine.extra()["series"]).all()

@@ -9,6 +9,7 @@ import torch
 
 from icpe import MF, ConfigError, DataError, LightGCN, NeuMF, Normal, NotFittedError
 from icpe.methods import METHODS, Batch, Negatives, make_method
+from icpe.models.base import DotBackbone
 from icpe.testing import skewed_log
 
 LOG = skewed_log(users=12, items=9, pairs=60)
@@ -65,8 +66,9 @@ def test_zero_embeddings_give_two_logs_of_two(backbone, count):
 
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_gradient_of_a_positive_score(backbone, monkeypatch):
-    """T11: (σ(s) − 1)/B for a positive; and σ(s)/(B·K) for a negative."""
+    """T11: (σ(s) − 1)/B for a positive; and σ(s)/(B·K) for a negative. By logits, as scores without vectors are."""
     method = built(backbone, negatives=3, reg=0)
+    monkeypatch.setattr(type(method.backbone), "vectors", lambda *_: None)
     batch = batch_of(method)
     caught = []
     score = type(method.backbone).score
@@ -95,6 +97,9 @@ class Shifted(MF):
         # The first coordinate of the item is a constant here, so that of the product belongs to the user.
         return phi.sum(-1) + self.shift * phi[..., 0]
 
+    def vectors(self, z_user, z_item):
+        return None
+
 
 def test_bpr_does_not_see_what_a_user_adds_to_all_scores():
     """T12."""
@@ -107,7 +112,7 @@ def test_bpr_does_not_see_what_a_user_adds_to_all_scores():
         loss = method.loss(batch_of(method))
         torch.autograd.backward(loss)
         # The gradient of the first item coordinate holds the shift itself, which is no score's gradient.
-        return loss.detach(), method.backbone.user_table.grad.to_dense()
+        return loss.detach(), method.backbone.user_table.grad
 
     plain, moved = make(0.0), make(3.0)
     torch.testing.assert_close(plain[0], moved[0])
@@ -140,6 +145,25 @@ def test_values_of_the_formulas(backbone, count, loss):
     else:
         expected = softplus(-(positive[:, None] - negative)).mean(1).mean()
     assert method.train().loss(batch).item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("backbone", ["mf", "lightgcn"])
+@pytest.mark.parametrize("settings", [{"negatives": 3}, {"loss": "bpr", "negatives": 2}])
+def test_by_vectors_or_by_logits(backbone, settings, monkeypatch):
+    """The closed form on vectors is the same loss as that on logits, L2 included."""
+
+    def result():
+        method = built(backbone, **settings, reg=0.1, **({"neg_weight": 1.5} if "loss" not in settings else {}))
+        loss = method.loss(batch_of(method))
+        torch.autograd.backward(loss)
+        return loss.detach(), [parameter.grad for parameter in method.parameters()]
+
+    value, grads = result()
+    monkeypatch.setattr(DotBackbone, "vectors", lambda *_: None)
+    expected, expected_grads = result()
+    torch.testing.assert_close(value, expected)
+    for found, right in zip(grads, expected_grads, strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from icpe import MF, ConfigError, IcpeError, LightGCN, NeuMF, Normal
+from icpe.methods import Batch
 from icpe.testing import skewed_log
 from icpe.train import Position, Trainer, TrainSettings
 
@@ -90,6 +91,37 @@ def test_dropout_is_fresh_in_each_step_and_the_same_in_each_run():
     assert len(set(first)) == len(first) > 5
     assert masks(0) == first
     assert not set(masks(1)) & set(first)
+
+
+class Quiet(MF):
+    """Reads rows, but does not say that it may be trained by rows."""
+
+    def row_tables(self):
+        return [], []
+
+
+@pytest.mark.parametrize("loss", ["bce", "bpr", "softmax"])
+@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
+def test_by_rows_or_dense(loss, optimizer):
+    """A backbone that takes rows of tables it does not declare is trained densely, and ends at the same place."""
+    ends = []
+    for kind in (MF, Quiet):
+        one = trainer(Normal(kind(dim=4, init_std=0.1), loss=loss, reg=0.01), optimizer=optimizer, lr=0.01)
+        one.run()
+        ends.append(dict(one.method.named_parameters()))
+    start = dict(trainer(Normal(MF(dim=4, init_std=0.1))).method.named_parameters())
+    for name, value in ends[0].items():
+        assert (value - start[name]).abs().max() > 0.05
+        torch.testing.assert_close(value, ends[1][name], rtol=1e-3, atol=1e-4)
+
+
+def test_after_training_the_tables_are_as_any_other():
+    one = trainer(epochs=1)
+    one.run()
+    drawn = next(iter(one._sampler.epoch(0)))
+    batch = Batch(*(torch.from_numpy(codes) for codes in (drawn.users, drawn.items, drawn.negatives)))
+    torch.autograd.backward(one.method.loss(batch))
+    assert one.method.backbone.user_table.grad.abs().sum() > 0
 
 
 def test_training_lowers_the_loss():

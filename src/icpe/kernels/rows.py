@@ -1,62 +1,61 @@
-"""Steps of Adam and RMSprop on the rows of a table that a batch touches."""
+"""Steps of Adam and RMSprop on the rows of a table that a batch takes.
+
+A row may be taken several times in a step. ``latest[row]`` is the last place it was taken at, -1 if none, and
+``earlier[place]`` the one before that; so the gradients of a row are found without sorting and summed where they lie.
+"""
 
 import math
 
 import numba
 import numpy as np
 
-from icpe.types import FloatArray, IntArray
-
 
 @numba.njit(cache=True, nogil=True)
-def _add_up(indices, values, slots, rows, sums):  # type: ignore[no-untyped-def]
-    distinct = 0
-    for place in range(indices.shape[0]):
-        row = indices[place]
-        slot = slots[row]
-        value = values[place]
-        if slot < 0:
-            slots[row] = distinct
-            rows[distinct] = row
-            sums[distinct] = value
-            distinct += 1
-        else:
-            total = sums[slot]
-            for d in range(total.shape[0]):
-                total[d] += value[d]
-    for slot in range(distinct):
-        slots[rows[slot]] = -1
-    return distinct
-
-
-def add_up(indices: IntArray, values: FloatArray, slots: IntArray) -> tuple[IntArray, FloatArray]:
-    """Distinct rows in order of appearance and the sum of the values of each.
-
-    Args:
-        indices: int64 [n], rows with repetition.
-        values: [n, dim].
-        slots: int32 [rows of the table], all -1 before and after.
-    """
-    rows, sums = np.empty(len(indices), np.int64), np.empty_like(values)
-    distinct = _add_up(indices, values, slots, rows, sums)
-    return rows[:distinct], sums[:distinct]
+def take(table, rows, out, latest, earlier, begin):  # type: ignore[no-untyped-def]
+    """Copy rows int64 [n] to ``out`` [n, dim] and note that they were taken at the places from ``begin`` on."""
+    for place in range(rows.shape[0]):
+        row = rows[place]
+        earlier[begin + place] = latest[row]
+        latest[row] = begin + place
+        out[place] = table[row]
 
 
 # `error_model="numpy"` and one-dimensional rows let the compiler use vector instructions: nothing is checked for
 # division by zero or negative indices.
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def adam_catch_up(table, first, second, last, rows, step, sums, lr, log_beta1, log_beta2, eps):  # type: ignore[no-untyped-def]
-    """Bring rows to where dense Adam would have them after ``step``, without gradients since ``last``."""
+def adam_take(table, moments, last, rows, out, latest, earlier, begin, step, sums, lr, eps):  # type: ignore[no-untyped-def]
+    """:func:`take`, with rows brought to where dense Adam would have them after ``step``.
+
+    Their moments stay as they were at ``last``, for the step to come to let them decay: they are written once.
+    """
     kind = table.dtype.type
     small = kind(eps)
     for place in range(rows.shape[0]):
         row = rows[place]
+        earlier[begin + place] = latest[row]
+        weights, taken = table[row], out[place]
+        if latest[row] < 0 and 0 < last[row] < step:
+            pull = kind(lr * sums[last[row]])
+            mean, square = moments[row, 0], moments[row, 1]
+            for d in range(weights.shape[0]):
+                weights[d] -= pull * mean[d] / (np.sqrt(square[d]) + small)
+        latest[row] = begin + place
+        for d in range(weights.shape[0]):
+            taken[d] = weights[d]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def adam_settle(table, moments, last, step, sums, lr, log_beta1, log_beta2, eps):  # type: ignore[no-untyped-def]
+    """Bring all rows and their moments to where dense Adam would have them after ``step``; none may be taken."""
+    kind = table.dtype.type
+    small = kind(eps)
+    for row in range(table.shape[0]):
         since = step - last[row]
         if last[row] == 0 or since == 0:
             continue
         pull = kind(lr * sums[last[row]])
         decay1, decay2 = kind(math.exp(since * log_beta1)), kind(math.exp(since * log_beta2))
-        weights, mean, square = table[row], first[row], second[row]
+        weights, mean, square = table[row], moments[row, 0], moments[row, 1]
         for d in range(weights.shape[0]):
             weights[d] -= pull * mean[d] / (np.sqrt(square[d]) + small)
             mean[d] *= decay1
@@ -64,17 +63,39 @@ def adam_catch_up(table, first, second, last, rows, step, sums, lr, log_beta1, l
         last[row] = step
 
 
+@numba.njit(cache=True, nogil=True, inline="always")
+def _sum_of(grads, place, earlier, total):  # type: ignore[no-untyped-def]
+    # The sum of the gradients of a row, from its latest place back; a single one is handed out where it is.
+    before = earlier[place]
+    if before < 0:
+        return grads[place]
+    total[:] = grads[place]
+    while before >= 0:
+        more = grads[before]
+        for d in range(total.shape[0]):
+            total[d] += more[d]
+        before = earlier[before]
+    return total
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def adam_step(table, first, second, last, rows, grads, step, lr, beta1, beta2, eps):  # type: ignore[no-untyped-def]
-    """One step of Adam on rows that are up to date."""
+def adam_step(table, moments, last, rows, grads, latest, earlier, step, lr, beta1, beta2, eps):  # type: ignore[no-untyped-def]
+    """Step number ``step`` of Adam on rows taken, with a gradient [n, dim] for each place; then none is taken."""
     kind = table.dtype.type
     size = kind(lr / (1.0 - beta1**step))
     scale = kind(1.0 / math.sqrt(1.0 - beta2**step))
-    one1, one2 = kind(1.0 - beta1), kind(1.0 - beta2)
-    keep1, keep2, small = kind(beta1), kind(beta2), kind(eps)
+    one1, one2, small = kind(1.0 - beta1), kind(1.0 - beta2), kind(eps)
+    log_beta1, log_beta2 = math.log(beta1), math.log(beta2)
+    total = np.empty(table.shape[1], table.dtype)
     for place in range(rows.shape[0]):
         row = rows[place]
-        weights, mean, square, grad = table[row], first[row], second[row], grads[place]
+        if latest[row] != place:
+            continue
+        latest[row] = -1
+        since = step - last[row]
+        keep1, keep2 = kind(math.exp(since * log_beta1)), kind(math.exp(since * log_beta2))
+        weights, mean, square = table[row], moments[row, 0], moments[row, 1]
+        grad = _sum_of(grads, place, earlier, total)
         for d in range(weights.shape[0]):
             mean[d] = keep1 * mean[d] + one1 * grad[d]
             square[d] = keep2 * square[d] + one2 * grad[d] * grad[d]
@@ -83,14 +104,19 @@ def adam_step(table, first, second, last, rows, grads, step, lr, beta1, beta2, e
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def rmsprop_step(table, second, last, rows, grads, step, lr, log_alpha, alpha, eps):  # type: ignore[no-untyped-def]
-    """One step of RMSprop on rows; what decayed since they were last touched is made good first."""
+def rmsprop_step(table, moments, last, rows, grads, latest, earlier, step, lr, alpha, eps):  # type: ignore[no-untyped-def]
+    """Step number ``step`` of RMSprop on rows taken; what decayed since the last one is made good first."""
     kind = table.dtype.type
-    one, small, size = kind(1.0 - alpha), kind(eps), kind(lr)
+    one, small, size, log_alpha = kind(1.0 - alpha), kind(eps), kind(lr), math.log(alpha)
+    total = np.empty(table.shape[1], table.dtype)
     for place in range(rows.shape[0]):
         row = rows[place]
+        if latest[row] != place:
+            continue
+        latest[row] = -1
         keep = kind(math.exp((step - last[row]) * log_alpha))
-        weights, square, grad = table[row], second[row], grads[place]
+        weights, square = table[row], moments[row, 0]
+        grad = _sum_of(grads, place, earlier, total)
         for d in range(weights.shape[0]):
             square[d] = keep * square[d] + one * grad[d] * grad[d]
             weights[d] -= size * grad[d] / (np.sqrt(square[d]) + small)

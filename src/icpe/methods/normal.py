@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from icpe.methods.base import Batch, Loss, Method, Negatives, check_choice, check_count, check_number
+from icpe.methods.fused import bce_on_rows, bpr_on_rows, softmax_on_rows
 from icpe.models.base import Backbone
 from icpe.models.scores import DotScores, ScoreTable
 
@@ -73,26 +74,29 @@ class Normal(Method):
         """The loss of the chosen kind plus the L2 term."""
         wanted = torch.cat([batch.items, batch.negatives.reshape(-1)])
         users, both = self.backbone.rows(batch.users, wanted, rng)
-        items, negatives = both.tensor_split((len(batch.items),))
-        negatives = negatives.view(*batch.negatives.shape, -1)
-        penalty = self.penalty(batch, (users, items, negatives))
+        vectors = self.backbone.vectors(users, both)
+        if vectors is None:
+            return self._loss_of_logits(users, both, batch) + self.penalty(batch)
+        # Where the rows at hand are the trainable ones, the L2 term is made along with the loss.
+        ego = bool(self.backbone.row_tables()[0]) and vectors[0] is users and vectors[1] is both
+        loss = self._loss_of_vectors(*vectors, reg=self.reg if ego else 0.0)
+        return loss if ego else loss + self.penalty(batch)
+
+    def _loss_of_vectors(self, users: Tensor, both: Tensor, reg: float) -> Tensor:
         if self.loss_kind == "softmax":
-            return self._softmax(users, items, negatives) + penalty
+            return softmax_on_rows(users, both, self.temperature, reg=reg)
+        if self.loss_kind == "bpr":
+            return bpr_on_rows(users, both, reg=reg)
+        return bce_on_rows(users, both, self.neg_weight, reg=reg)
+
+    def _loss_of_logits(self, users: Tensor, both: Tensor, batch: Batch) -> Tensor:
+        items, negatives = both[: len(users)], both[len(users) :].view(*batch.negatives.shape, -1)
         positive = self.backbone.score(users, items)
         negative = self.backbone.score(users[:, None], negatives)
         if self.loss_kind == "bpr":
-            return F.softplus(negative - positive[:, None]).mean() + penalty
-        return F.softplus(-positive).mean() + self.neg_weight * F.softplus(negative).mean() + penalty
-
-    def _softmax(self, users: Tensor, items: Tensor, negatives: Tensor) -> Tensor:
-        vectors = self.backbone.vectors(users, torch.cat([items, negatives]))
-        if vectors is None:
-            positive = self.backbone.score(users, items)
-            negative = self.backbone.score(users[:, None], negatives)
-        else:
-            user, item = F.normalize(vectors[0], dim=-1), F.normalize(vectors[1], dim=-1)
-            positive = (user * item[: len(items)]).sum(-1)
-            negative = user @ item[len(items) :].T
+            return F.softplus(negative - positive[:, None]).mean()
+        if self.loss_kind == "bce":
+            return F.softplus(-positive).mean() + self.neg_weight * F.softplus(negative).mean()
         logits = torch.cat([positive[:, None], negative], dim=1) / self.temperature
         return (torch.logsumexp(logits, dim=1) - logits[:, 0]).mean()
 

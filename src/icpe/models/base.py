@@ -2,6 +2,8 @@
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -12,6 +14,8 @@ from torch.nn import functional
 from icpe.data.interactions import Interactions
 from icpe.errors import NotFittedError
 from icpe.models.scores import DotScores, PairScores, ScoreTable, to_numpy
+
+_TAKER = "icpe_taker"  # an attribute of a parameter, so that copies of a model and other threads have their own
 
 
 class Backbone(nn.Module, ABC):
@@ -159,14 +163,28 @@ class DotBackbone(Backbone):
         return z_user, z_item
 
 
+Taker = Callable[[Tensor], Tensor]
+
+
 def take_rows(table: Tensor, rows: Tensor) -> Tensor:
     """Rows of representations or of a table, int [...] → [..., D].
 
-    On the CPU the gradient of a parameter holds the rows taken and nothing else.
+    Where somebody trains the table by rows (:func:`rows_from`), the gradient goes there and not to ``table.grad``.
     """
-    if isinstance(table, nn.Parameter) and table.device.type == "cpu":
-        return functional.embedding(rows, table, sparse=True)
-    return functional.embedding(rows, table)
+    taker: Taker | None = getattr(table, _TAKER, None)
+    return functional.embedding(rows, table) if taker is None else taker(rows)
+
+
+@contextmanager
+def rows_from(takers: Sequence[tuple[nn.Parameter, Taker]]) -> Iterator[None]:
+    """Let :func:`take_rows` get the rows of these tables from functions int [...] → [..., D], for a while."""
+    for table, taker in takers:
+        setattr(table, _TAKER, taker)
+    try:
+        yield
+    finally:
+        for table, _ in takers:
+            delattr(table, _TAKER)
 
 
 def normal_table(rows: int, dim: int, std: float, rng: np.random.Generator) -> nn.Parameter:

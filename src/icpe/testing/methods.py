@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
 from icpe.methods.base import Batch, Method
 from icpe.model import Model
 from icpe.models import MF, LightGCN, NeuMF
-from icpe.models.base import Backbone
+from icpe.models.base import Backbone, rows_from
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.train import Trainer, TrainSettings
@@ -164,21 +164,43 @@ def _check_one_step(case: _Case, untouched: Collection[str]) -> None:
 
 
 def _gradients(case: _Case, start: dict[str, Tensor], batch: Batch) -> dict[str, Tensor | None]:
-    """Dense gradients of the trainable parameters; those of row tables must have been sparse."""
+    """Dense gradients of the trainable parameters; row tables must have been read by rows."""
     method = case.built().train()
     method.load_state_dict(start, strict=False)
-    torch.autograd.backward(method.loss(batch, torch.Generator().manual_seed(0)))
-    by_row = {id(table) for tables in method.row_tables() for table in tables}
+    by_row = [_Rows(table) for tables in method.row_tables() for table in tables]
+    with rows_from([(rows.table, rows.take) for rows in by_row]):
+        torch.autograd.backward(method.loss(batch, torch.Generator().manual_seed(0)))
+    of_rows = {id(rows.table): rows.gradient() for rows in by_row}
     found: dict[str, Tensor | None] = {}
     for name, parameter in method.named_parameters():
-        grad = parameter.grad
-        assert grad is None or grad.is_sparse or id(parameter) not in by_row, (
+        assert parameter.grad is None or id(parameter) not in of_rows, (
             f"{case.name}: the loss reads {name} as a whole, which row_tables() gives to be trained by rows; take "
             "rows with icpe.models.base.take_rows, or leave it out of row_tables()"
         )
         if parameter.requires_grad:
-            found[name] = None if grad is None else grad.to_dense()
+            found[name] = of_rows.get(id(parameter), parameter.grad)
     return found
+
+
+class _Rows:
+    """Hands out rows of a table and remembers them."""
+
+    def __init__(self, table: nn.Parameter) -> None:
+        self.table = table
+        self._taken: list[tuple[Tensor, Tensor]] = []
+
+    def take(self, rows: Tensor) -> Tensor:
+        copy = self.table.detach()[rows].requires_grad_()
+        self._taken.append((rows, copy))
+        return copy
+
+    def gradient(self) -> Tensor | None:
+        """The table's dense gradient."""
+        total = torch.zeros_like(self.table)
+        for rows, copy in self._taken:
+            if copy.grad is not None:
+                total.index_add_(0, rows.reshape(-1), copy.grad.reshape(-1, total.shape[1]))
+        return total if any(copy.grad is not None for _, copy in self._taken) else None
 
 
 def _check_frozen(case: _Case) -> None:
@@ -208,8 +230,7 @@ def _check_finite(case: _Case) -> None:
                 torch.autograd.backward(loss)
                 for name, parameter in method.named_parameters():
                     grad = parameter.grad
-                    values = None if grad is None else grad.to_dense()
-                    assert values is None or values.isfinite().all(), f"{place}, the gradient of {name} is not finite"
+                    assert grad is None or grad.isfinite().all(), f"{place}, the gradient of {name} is not finite"
 
 
 def _fill(method: Method, value: float) -> None:

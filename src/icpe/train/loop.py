@@ -20,6 +20,7 @@ from icpe.train.settings import TrainSettings
 
 Validate = Callable[[ScoreTable], dict[str, float]]
 CRITERION = "ndcg@20"
+_STEPS_PER_BLOCK = 1024  # seeds of dropout are drawn for so many steps at a time: a stream costs more than a seed
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Trainer:
         self._optimizer = Optimizer(name, method, settings.lr, self.device)
         self.position = Position()
         self._best: dict[str, Tensor] = {}
+        self._dropout, self._dropout_block = torch.Generator(self.device), -1
 
     def run(
         self,
@@ -131,31 +133,35 @@ class Trainer:
         self.position = Position(**{**record, "best": best})
 
     def _step(self, drawn: Drawn) -> None:
-        self.method.train()
+        if not self.method.training:
+            self.method.train()
         arrays = (drawn.users, drawn.items, drawn.negatives)
         batch = Batch(*(torch.from_numpy(array).to(self.device) for array in arrays))
         if self.method.renews(self.position.step, self._sampler.steps):
             self._optimizer.settle()
             self.method.renew(self.position.step, self._seed)
-        self._optimizer.prepare(batch)
-        loss = self.method.loss(batch, self._dropout_stream())
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise IcpeError(
-                f"the loss is {value} at step {self.position.step + 1} with lr={self.settings.lr:g}. "
-                f"Try a smaller learning rate, such as --train.lr {self.settings.lr / 10:g}; "
-                "a checkpoint before this step is kept"
-            )
-        loss.backward()  # type: ignore[no-untyped-call]
+        with self._optimizer.watching():
+            loss = self.method.loss(batch, self._dropout_stream())
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise IcpeError(
+                    f"the loss is {value} at step {self.position.step + 1} with lr={self.settings.lr:g}. "
+                    f"Try a smaller learning rate, such as --train.lr {self.settings.lr / 10:g}; "
+                    "a checkpoint before this step is kept"
+                )
+            loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         self.position.step += 1
         self.position.loss_sum += value
         self.position.loss_steps += 1
 
     def _dropout_stream(self) -> torch.Generator:
-        # A generator per step, from the seed and the step: nothing to save, the same after a resume.
-        key = int(random_keys(self._seed, f"train/dropout/{self.position.step}", 1)[0]) >> 1
-        return torch.Generator(self.device).manual_seed(key)
+        # Seeded anew in each step, from the run's seed and the step: nothing to save, the same after a resume.
+        block, place = divmod(self.position.step, _STEPS_PER_BLOCK)
+        if block != self._dropout_block:
+            self._dropout_keys = random_keys(self._seed, f"train/dropout/{block}", _STEPS_PER_BLOCK)
+            self._dropout_block = block
+        return self._dropout.manual_seed(int(self._dropout_keys[place]) >> 1)
 
     def _evaluate(self) -> dict[str, Any]:
         position = self.position

@@ -1,14 +1,13 @@
 """One optimiser for a method: rows where a table's gradients are sparse, dense elsewhere."""
 
-from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from icpe.methods.base import Batch, Method
-from icpe.train.row_optimizer import RowAdam, RowRMSprop, RowTable
-from icpe.types import IntArray
+from icpe.methods.base import Method
+from icpe.models.base import rows_from
+from icpe.train.row_optimizer import RowAdam, RowOptimizer, RowRMSprop, RowTable
 
 
 class Optimizer:
@@ -20,54 +19,36 @@ class Optimizer:
     """
 
     def __init__(self, name: str, method: Method, lr: float, device: torch.device) -> None:
-        by_user, by_item = method.row_tables() if device.type == "cpu" else ([], [])
-        self._rows = RowRMSprop(lr) if name == "rmsprop" else RowAdam(lr)
-        self._by_user = [RowTable(table, self._rows.moments) for table in by_user]
-        self._by_item = [RowTable(table, self._rows.moments) for table in by_item]
-        mine = {id(table) for table in (*by_user, *by_item)}
+        self._rows: RowOptimizer = RowRMSprop(lr) if name == "rmsprop" else RowAdam(lr)
+        by_row = [table for side in method.row_tables() for table in side] if device.type == "cpu" else []
+        self._tables = [RowTable(table, self._rows) for table in by_row]
+        mine = {id(table) for table in by_row}
         rest = [parameter for parameter in method.parameters() if id(parameter) not in mine]
         self._dense = _dense(name, rest, lr) if rest else None
 
-    @property
-    def _tables(self) -> list[RowTable]:
-        return [*self._by_user, *self._by_item]
-
-    def prepare(self, batch: Batch) -> None:
-        """Bring the rows of a batch up to date and forget old gradients."""
-        if self._tables:
-            users = batch.users.numpy()
-            items = np.concatenate([batch.items.numpy(), batch.negatives.reshape(-1).numpy()])
-            self._catch_up(self._by_user, users)
-            self._catch_up(self._by_item, items)
-        for table in self._tables:
-            table.parameter.grad = None
-        if self._dense is not None:
-            self._dense.zero_grad(set_to_none=True)
+    def watching(self) -> AbstractContextManager[None]:
+        """While it lasts, rows that are taken from the tables are up to date and leave their gradients here."""
+        return rows_from([(table.parameter, table.take) for table in self._tables if table.parameter.requires_grad])
 
     def step(self) -> None:
-        """Go one step down the gradients that are there."""
+        """Go one step down the gradients that are there, and forget them."""
         self._rows.begin_step()
         for table in self._tables:
-            if table.parameter.grad is not None:
-                self._rows.apply(table)
+            table.step()
         if self._dense is not None:
             self._dense.step()
+            self._dense.zero_grad(set_to_none=True)
 
     def settle(self) -> None:
         """Bring every row up to date, as before a validation."""
         for table in self._tables:
-            self._catch_up([table], np.arange(len(table.parameter)))
-
-    def _catch_up(self, tables: Sequence[RowTable], rows: IntArray) -> None:
-        for table in tables:
-            self._rows.catch_up(table, rows)
+            self._rows.settle(table)
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole state, by name."""
         state = {f"rows.{name}": value for name, value in self._rows.extra().items()} if self._tables else {}
         for number, table in enumerate(self._tables):
-            state[f"table.{number}.last"] = table.last
-            state |= {f"table.{number}.{order}": moment for order, moment in enumerate(table.moments)}
+            state |= {f"table.{number}.last": table.last, f"table.{number}.moments": table.moments}
         if self._dense is not None:
             for number, entry in self._dense.state_dict()["state"].items():
                 state |= {f"dense.{number}.{key}": value for key, value in entry.items()}
@@ -79,8 +60,7 @@ class Optimizer:
             self._rows.restore({name: tensors[f"rows.{name}"] for name in self._rows.extra()})
         for number, table in enumerate(self._tables):
             table.last.copy_(tensors[f"table.{number}.last"])
-            for order, moment in enumerate(table.moments):
-                moment.copy_(tensors[f"table.{number}.{order}"])
+            table.moments.copy_(tensors[f"table.{number}.moments"])
         if self._dense is not None:
             state: dict[int, dict[str, Tensor]] = {}
             for name, value in tensors.items():

@@ -1,17 +1,19 @@
-"""Adam and RMSprop that touch only the rows a batch uses, and end where the dense ones end.
+"""Adam and RMSprop that touch only the rows a batch takes, and end where the dense ones end.
 
 A table with a row per user or item gets gradients for a few thousand rows a step, while a dense optimiser walks over
 all of it. Rows without gradient move nevertheless in Adam, by a geometric series that has a closed form: a row is
-brought up to date just before it is used. RMSprop leaves such rows in place and only lets their average decay.
+brought up to date when it is taken. RMSprop leaves such rows in place and only lets their average decay.
 """
 
 import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from icpe.kernels.rows import adam_catch_up, adam_step, add_up, rmsprop_step
+from icpe.kernels.rows import adam_settle, adam_step, adam_take, rmsprop_step, take
 from icpe.types import FloatArray, IntArray
 
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
@@ -20,16 +22,19 @@ _WINDOW = 400  # steps after which (β1/√β2)^k is below 1e-18 and adds nothin
 
 
 class RowTable:
-    """A parameter [rows, dim] whose gradients are sparse, with its state."""
+    """A parameter [rows, dim] that is trained by rows, with its state and the rows taken in the present step."""
 
-    def __init__(self, parameter: nn.Parameter, moments: int) -> None:
-        self.parameter = parameter
-        rows = parameter.shape[0]
-        # NumPy's own large arrays lie in huge pages, which makes random access faster.
+    def __init__(self, parameter: nn.Parameter, optimizer: "RowOptimizer") -> None:
+        self.parameter, self._optimizer = parameter, optimizer
+        rows, dim = parameter.shape
         kind = parameter.detach().numpy().dtype
-        self.moments = [torch.from_numpy(np.zeros(parameter.shape, kind)) for _ in range(moments)]
-        self.last = torch.zeros(rows, dtype=torch.int64)
-        self._slots = np.full(rows, -1, np.int32)
+        # NumPy's own large arrays lie in huge pages, and a row's moments side by side: fewer places to wait for.
+        self.moments = torch.from_numpy(np.zeros((rows, optimizer.moments, dim), kind))
+        self.last = torch.zeros(rows, dtype=torch.int32)  # the step of the last gradient; 0: none yet
+        self.latest = np.full(rows, -1, np.int32)
+        self.earlier = np.empty(0, np.int32)
+        self._taken: list[tuple[IntArray, Tensor]] = []
+        self._places = 0
 
     @property
     def array(self) -> FloatArray:
@@ -37,14 +42,71 @@ class RowTable:
         array: FloatArray = self.parameter.detach().numpy()
         return array
 
-    def gradient(self) -> tuple[IntArray, FloatArray]:
-        """Distinct rows and their summed gradients."""
-        grad = self.parameter.grad
-        assert grad is not None
-        return add_up(grad._indices()[0].numpy(), grad._values().contiguous().numpy(), self._slots)
+    def take(self, rows: Tensor) -> Tensor:
+        """Rows up to date, int [...] → [..., dim]: a copy whose gradient :meth:`step` will use."""
+        codes: IntArray = rows.reshape(-1).numpy()
+        dim = self.parameter.shape[1]
+        copy = torch.empty(len(codes), dim, dtype=self.parameter.dtype)
+        begin, self._places = self._places, self._places + len(codes)
+        if self._places > len(self.earlier):
+            self.earlier = np.concatenate([self.earlier[:begin], np.empty(2 * len(codes), np.int32)])
+        self._optimizer.fetch(self, codes, copy.numpy(), begin)
+        copy = copy.view(*rows.shape, dim).requires_grad_(torch.is_grad_enabled())
+        self._taken.append((codes, copy))
+        return copy
+
+    def step(self) -> None:
+        """One step on the rows taken since the last; without a gradient it is one with gradient 0."""
+        if not self._taken:
+            return
+        rows = [codes for codes, _ in self._taken]
+        grads = [_gradient(copy) for _, copy in self._taken]
+        if len(rows) > 1:
+            rows, grads = [np.concatenate(rows)], [np.concatenate(grads)]
+        self._optimizer.apply(self, rows[0], grads[0])
+        self._taken, self._places = [], 0
 
 
-class RowAdam:
+def _gradient(copy: Tensor) -> FloatArray:
+    grad = torch.zeros_like(copy) if copy.grad is None else copy.grad.contiguous()
+    found: FloatArray = grad.view(-1, copy.shape[-1]).detach().numpy()
+    return found
+
+
+class RowOptimizer(ABC):
+    """What the two have in common: a rate and a count of steps."""
+
+    moments: ClassVar[int]
+
+    def __init__(self, lr: float) -> None:
+        self.lr, self.now = lr, 0
+
+    def begin_step(self) -> None:
+        """Count a step; call before :meth:`RowTable.step`."""
+        self.now += 1
+
+    @abstractmethod
+    def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
+        """Copy rows, up to date, to ``out`` [n, dim], and note that they are taken from place ``begin`` on."""
+
+    @abstractmethod
+    def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
+        """One step on rows taken, with gradients [n, dim]."""
+
+    @abstractmethod
+    def settle(self, table: RowTable) -> None:
+        """Bring all rows up to date, as before a validation."""
+
+    def extra(self) -> dict[str, Tensor]:
+        """What the tables do not hold."""
+        return {"step": torch.tensor(self.now)}
+
+    def restore(self, extra: dict[str, Tensor]) -> None:
+        """Put back what :meth:`extra` gave."""
+        self.now = int(extra["step"])
+
+
+class RowAdam(RowOptimizer):
     """Adam on row tables, equal to the dense one up to rounding and ε.
 
     The series would have to be summed anew for every ε/√v, so ε is taken as it is now; where gradients are much
@@ -54,71 +116,63 @@ class RowAdam:
     moments = 2
 
     def __init__(self, lr: float) -> None:
-        self.lr, self.step = lr, 0
+        super().__init__(lr)
         self._series = np.zeros(1 << 16)  # Σ_{s=t+1..now} (β1/√β2)^(s−t) · √(1−β2^s)/(1−β1^s), by t
-
-    def catch_up(self, table: RowTable, rows: IntArray) -> None:
-        """Bring rows up to date with the steps since they were last touched."""
-        first, second = (moment.numpy() for moment in table.moments)
-        eps = _EPS * math.sqrt(1 - _BETA2 ** max(self.step, 1))
-        logs = math.log(_BETA1), math.log(_BETA2)
-        adam_catch_up(
-            table.array, first, second, table.last.numpy(), rows, self.step, self._series, self.lr, *logs, eps
-        )
+        self._powers = (_BETA1 / math.sqrt(_BETA2)) ** np.arange(_WINDOW, 0, -1)
 
     def begin_step(self) -> None:
         """Count a step; rows without gradient move in it too."""
-        self.step += 1
-        if self.step >= len(self._series):
+        super().begin_step()
+        if self.now >= len(self._series):
             self._series = np.concatenate([self._series, np.zeros(len(self._series))])
-        correction = math.sqrt(1 - _BETA2**self.step) / (1 - _BETA1**self.step)
-        since = np.arange(max(0, self.step - _WINDOW), self.step)
-        self._series[since] += (_BETA1 / math.sqrt(_BETA2)) ** (self.step - since) * correction
+        correction = math.sqrt(1 - _BETA2**self.now) / (1 - _BETA1**self.now)
+        self._series[max(0, self.now - _WINDOW) : self.now] += self._powers[-self.now :] * correction
 
-    def apply(self, table: RowTable) -> None:
-        """One step on the rows that have gradients."""
-        rows, grads = table.gradient()
-        first, second = (moment.numpy() for moment in table.moments)
-        last = table.last.numpy()
-        adam_step(table.array, first, second, last, rows, grads, self.step, self.lr, _BETA1, _BETA2, _EPS)
+    def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
+        """Copy rows, up to date, to ``out`` [n, dim], and note that they are taken from place ``begin`` on."""
+        state = (table.array, table.moments.numpy(), table.last.numpy())
+        places = (table.latest, table.earlier, begin)
+        adam_take(*state, rows, out, *places, self.now, self._series, self.lr, self._eps)
+
+    def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
+        """One step on rows taken, with gradients [n, dim]."""
+        state = (table.array, table.moments.numpy(), table.last.numpy())
+        adam_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, _BETA1, _BETA2, _EPS)
+
+    def settle(self, table: RowTable) -> None:
+        """Bring all rows up to date, as before a validation."""
+        state = (table.array, table.moments.numpy(), table.last.numpy())
+        logs = math.log(_BETA1), math.log(_BETA2)
+        adam_settle(*state, self.now, self._series, self.lr, *logs, self._eps)
+
+    @property
+    def _eps(self) -> float:
+        return _EPS * math.sqrt(1 - _BETA2 ** max(self.now, 1))
 
     def extra(self) -> dict[str, Tensor]:
         """What the tables do not hold."""
-        return {"step": torch.tensor(self.step), "series": torch.from_numpy(self._series[: self.step + 1].copy())}
+        return {**super().extra(), "series": torch.from_numpy(self._series[: self.now + 1].copy())}
 
     def restore(self, extra: dict[str, Tensor]) -> None:
         """Put back what :meth:`extra` gave."""
-        self.step = int(extra["step"])
-        size = 1 << max(16, (self.step + 1).bit_length())
-        self._series = np.zeros(size)
-        self._series[: self.step + 1] = extra["series"].numpy()
+        super().restore(extra)
+        self._series = np.zeros(1 << max(16, (self.now + 1).bit_length()))
+        self._series[: self.now + 1] = extra["series"].numpy()
 
 
-class RowRMSprop:
+class RowRMSprop(RowOptimizer):
     """RMSprop on row tables, equal to the dense one up to rounding."""
 
     moments = 1
 
-    def __init__(self, lr: float) -> None:
-        self.lr, self.step = lr, 0
+    def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
+        """Copy rows to ``out`` [n, dim]; those without gradient have stayed in place."""
+        take(table.array, rows, out, table.latest, table.earlier, begin)
 
-    def catch_up(self, table: RowTable, rows: IntArray) -> None:
-        """Nothing: rows without gradient stay in place."""
+    def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
+        """One step on rows taken, with gradients [n, dim]."""
+        state = (table.array, table.moments.numpy(), table.last.numpy())
+        rmsprop_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, _ALPHA, _EPS)
 
-    def begin_step(self) -> None:
-        """Count a step."""
-        self.step += 1
-
-    def apply(self, table: RowTable) -> None:
-        """One step on the rows that have gradients."""
-        rows, grads = table.gradient()
-        second, last = table.moments[0].numpy(), table.last.numpy()
-        rmsprop_step(table.array, second, last, rows, grads, self.step, self.lr, math.log(_ALPHA), _ALPHA, _EPS)
-
-    def extra(self) -> dict[str, Tensor]:
-        """What the tables do not hold."""
-        return {"step": torch.tensor(self.step)}
-
-    def restore(self, extra: dict[str, Tensor]) -> None:
-        """Put back what :meth:`extra` gave."""
-        self.step = int(extra["step"])
+    def settle(self, table: RowTable) -> None:
+        """Nothing: all rows are where they should be."""

@@ -16,7 +16,7 @@ from icpe.methods.base import Negatives
 from icpe.rng import random_keys, stream
 from icpe.types import IntArray, UIntArray
 
-_STEPS_PER_BLOCK = 64  # negatives are drawn for so many steps at a time: few calls, little memory
+_STEPS_PER_BLOCK = 64  # batches are drawn for so many steps at a time: few calls, little memory
 
 
 @dataclass(frozen=True)
@@ -49,32 +49,27 @@ class Sampler:
     def epoch(self, number: int, first_step: int = 0) -> Iterator[Drawn]:
         """The batches of an epoch from ``first_step`` on."""
         order = stream(self._seed, f"train/shuffle/{number}").permutation(len(self._train))
-        block, negatives = -1, np.empty(0, np.int64)
+        block, drawn = -1, Drawn(order, order, order)
         for step in range(first_step, self.steps):
             if step // _STEPS_PER_BLOCK != block:
                 block = step // _STEPS_PER_BLOCK
-                negatives = self._draw_block(number, block, order)
-            rows = order[step * self._batch_size : (step + 1) * self._batch_size]
+                drawn = self._draw_block(number, block, order)
             place = step % _STEPS_PER_BLOCK
-            if self._negatives.shared:
-                mine = negatives[place]
-            else:
-                mine = negatives[place * self._batch_size : place * self._batch_size + len(rows)]
-            yield Drawn(self._train.user[rows].astype(np.int64), self._train.item[rows].astype(np.int64), mine)
+            rows = slice(place * self._batch_size, (place + 1) * self._batch_size)
+            mine = place if self._negatives.shared else rows
+            yield Drawn(drawn.users[rows], drawn.items[rows], drawn.negatives[mine])
 
-    def _draw_block(self, epoch: int, block: int, order: IntArray) -> IntArray:
+    def _draw_block(self, epoch: int, block: int, order: IntArray) -> Drawn:
+        """Codes of all steps of a block, those of a step in a row."""
         items, count = len(self._train.items), self._negatives.count
-        if self._negatives.shared:
-            shape = (_STEPS_PER_BLOCK, count)
-        else:
-            length = _STEPS_PER_BLOCK * self._batch_size
-            rows = order[block * length : (block + 1) * length]
-            shape = (len(rows), count)
+        length = _STEPS_PER_BLOCK * self._batch_size
+        rows = order[block * length : (block + 1) * length]
+        shape = (_STEPS_PER_BLOCK if self._negatives.shared else len(rows), count)
         keys = random_keys(self._seed, f"train/negatives/{epoch}/{block}", shape[0] * count).reshape(shape)
-        drawn = uniform_items(keys, items)
+        drawn, users = uniform_items(keys, items), self._train.user[rows]
         if not self._negatives.shared:
-            reject_seen(self._train, self._starts, self._train.user[rows], drawn, keys)
-        return drawn.astype(np.int64)
+            reject_seen(self._train, self._starts, users, drawn, keys)
+        return Drawn(users.astype(np.int64), self._train.item[rows].astype(np.int64), drawn.astype(np.int64))
 
 
 def uniform_items(keys: UIntArray, items: int) -> IntArray:

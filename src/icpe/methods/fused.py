@@ -1,0 +1,254 @@
+"""Losses of inner products, with closed-form gradients on the CPU.
+
+Every function takes ``users`` [b, d] and ``both`` [b + m, d], positives and then negatives: m = b · K with K for each
+positive in turn, or m shared by the batch. The further arguments are those of a method that changes logits and weighs
+positives:
+
+* ``offset`` [b + m] is added to the logits and gets a gradient of its own;
+* ``weight`` [b] multiplies a positive's loss;
+* ``user_weight`` [b] multiplies it in the gradient of the users and nowhere else, not even in the value;
+* ``reg`` adds λ/2 · (mean squared norm of users + of positives + of negatives), for rows that are trainable themselves.
+
+On other devices, and for other types than float32 and float64, the plain torch form serves, which also is what the
+closed form is tested against.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from icpe.types import FloatArray
+
+_EPS = 1e-12  # the least norm of a row, as in torch's normalize
+
+
+def bce_on_rows(
+    users: Tensor,
+    both: Tensor,
+    neg_weight: float = 1.0,
+    scale: float = 1.0,
+    offset: Tensor | None = None,
+    weight: Tensor | None = None,
+    user_weight: Tensor | None = None,
+    reg: float = 0.0,
+) -> Tensor:
+    """Mean of weight · softplus(−s⁺) + neg_weight/K · Σ softplus(s⁻) with s = scale · (user · item) + offset.
+
+    ``weight`` and ``user_weight`` are of the positive's own term.
+    """
+    if not _closed(users, both):
+        return _plain_bce(users, both, neg_weight, scale, offset, weight, user_weight, reg)
+    from icpe.kernels.losses import bce
+
+    rows, grads = _arrays(users, both, offset, weight, user_weight)
+    value = bce(*rows, scale, neg_weight, reg, *grads)  # type: ignore[call-arg]
+    return _with_gradients(value, users, both, offset, grads)
+
+
+def bpr_on_rows(
+    users: Tensor,
+    both: Tensor,
+    scale: float = 1.0,
+    offset: Tensor | None = None,
+    weight: Tensor | None = None,
+    user_weight: Tensor | None = None,
+    reg: float = 0.0,
+) -> Tensor:
+    """Mean of weight/K · Σ softplus(s⁻ − s⁺) with s = scale · (user · item) + offset."""
+    if not _closed(users, both):
+        return _plain_bpr(users, both, scale, offset, weight, user_weight, reg)
+    from icpe.kernels.losses import bpr
+
+    rows, grads = _arrays(users, both, offset, weight, user_weight)
+    value = bpr(*rows, scale, reg, *grads)  # type: ignore[call-arg]
+    return _with_gradients(value, users, both, offset, grads)
+
+
+def softmax_on_rows(
+    users: Tensor,
+    both: Tensor,
+    temperature: float,
+    offset: Tensor | None = None,
+    weight: Tensor | None = None,
+    user_weight: Tensor | None = None,
+    reg: float = 0.0,
+) -> Tensor:
+    """Mean of weight · cross-entropy of a positive against negatives all share, on cosine / temperature + offset."""
+    if not _closed(users, both):
+        return _plain_softmax(users, both, temperature, offset, weight, user_weight, reg)
+    rows, grads = _arrays(users, both, offset, weight, user_weight)
+    size = len(users)
+    of_users, of_items, of_drawn = _Units(rows[0]), _Units(rows[1][:size]), _Units(rows[1][size:])
+    user, item, drawn = of_users.units, of_items.units, of_drawn.units
+    offsets, weights, user_weights = (torch.from_numpy(one) for one in rows[2:])
+    user_grads, both_grads, logit_grads = (torch.from_numpy(one) for one in grads)
+
+    positive = (user * item).sum(1).div_(temperature).add_(offsets[:size])
+    negative = torch.mm(user, drawn.T).div_(temperature).add_(offsets[size:])
+    # The softmax of the negatives alone, in torch's one fast pass: its largest entry tells the sum it divided by.
+    chance = torch.softmax(negative, 1)
+    others = negative.amax(1) - chance.amax(1).log()
+    total = torch.logaddexp(others, positive)
+    value = float((weights * (total - positive)).mean())
+
+    share = weights / size
+    to_positive = share * torch.expm1(positive - total)
+    to_negative = chance.mul_((share * (others - total).exp())[:, None])
+    logit_grads[:size] = to_positive
+    torch.sum(to_negative, 0, out=logit_grads[size:])
+    to_positive, to_negative = to_positive[:, None].div_(temperature), to_negative.div_(temperature)
+    torch.mul(to_positive, user, out=both_grads[:size])
+    torch.mm(to_negative.T, user, out=both_grads[size:])
+    torch.mm(to_negative, drawn, out=user_grads).addcmul_(to_positive, item).mul_(user_weights[:, None])
+    of_users.back(grads[0], reg)
+    of_items.back(grads[1][:size], reg)
+    of_drawn.back(grads[1][size:], reg)
+    value += 0.5 * reg * sum(one.mean_square for one in (of_users, of_items, of_drawn))
+    return _with_gradients(value, users, both, offset, grads)
+
+
+class _Units:
+    """Rows [n, d] as unit vectors, and the way back for gradients."""
+
+    def __init__(self, rows: FloatArray) -> None:
+        from icpe.kernels.losses import normalise
+
+        self._rows, self._units, self._norms = rows, np.empty_like(rows), np.empty(len(rows), rows.dtype)
+        normalise(rows, self._units, self._norms, _EPS)
+        self.units = torch.from_numpy(self._units)
+
+    @property
+    def mean_square(self) -> float:
+        """Of the norms."""
+        return float(np.square(self._norms, dtype=np.float64).mean())
+
+    def back(self, grads: FloatArray, reg: float) -> None:
+        """Turn gradients of units into those of the rows, in place, with the L2 term's."""
+        from icpe.kernels.losses import through_norm
+
+        through_norm(grads, self._units, self._norms, self._rows, reg / len(grads))
+
+
+def _closed(users: Tensor, both: Tensor) -> bool:
+    kinds = (torch.float32, torch.float64)
+    return users.device.type == "cpu" and users.dtype == both.dtype and users.dtype in kinds
+
+
+def _arrays(
+    users: Tensor, both: Tensor, offset: Tensor | None, weight: Tensor | None, user_weight: Tensor | None
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Inputs as arrays, with zeros and ones for those that are not given, and room for three gradients."""
+    size, kind = len(users), users.detach().numpy().dtype
+    rows = [_array(one, kind) for one in (users, both)]
+    rows.append(np.zeros(len(both), kind) if offset is None else _array(offset, kind))
+    rows += [np.ones(size, kind) if one is None else _array(one, kind) for one in (weight, user_weight)]
+    return rows, [np.empty_like(one) for one in rows[:3]]
+
+
+def _array(values: Tensor, kind: Any) -> FloatArray:
+    return np.ascontiguousarray(values.detach().numpy(), kind)
+
+
+def _with_gradients(
+    value: float, users: Tensor, both: Tensor, offset: Tensor | None, grads: Sequence[FloatArray]
+) -> Tensor:
+    loss: Tensor = _Known.apply(value, grads, users, both, *(() if offset is None else (offset,)))  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _Known(torch.autograd.Function):
+    """A number whose gradients are known already."""
+
+    @staticmethod
+    def forward(ctx: Any, value: float, grads: Sequence[FloatArray], *inputs: Tensor) -> Tensor:
+        ctx.grads = [torch.from_numpy(grad) for grad in grads[: len(inputs)]]
+        return inputs[0].new_tensor(value)
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Any, ...]:
+        grads, ctx.grads = ctx.grads, None  # kept here too, they would be copied where they go
+        if grads is None:
+            raise RuntimeError("a closed-form gradient is handed out once; compute the loss again")
+        factor = float(outer[0])
+        return (None, None, *(grad if factor == 1 else grad * factor for grad in grads))
+
+
+def _plain_bce(
+    users: Tensor,
+    both: Tensor,
+    neg_weight: float,
+    scale: float,
+    offset: Tensor | None,
+    weight: Tensor | None,
+    user_weight: Tensor | None,
+    reg: float,
+) -> Tensor:
+    items, drawn = _split(users, both)
+    positive = scale * (_weighted(users, user_weight) * items).sum(-1)
+    negative = scale * (users[:, None] * drawn).sum(-1)
+    if offset is not None:
+        positive, negative = positive + offset[: len(users)], negative + offset[len(users) :].view_as(negative)
+    own = F.softplus(-positive)
+    own = own if weight is None else own * weight
+    return own.mean() + neg_weight * F.softplus(negative).mean() + _penalty(users, both, reg)
+
+
+def _plain_bpr(
+    users: Tensor,
+    both: Tensor,
+    scale: float,
+    offset: Tensor | None,
+    weight: Tensor | None,
+    user_weight: Tensor | None,
+    reg: float,
+) -> Tensor:
+    items, drawn = _split(users, both)
+    user = _weighted(users, user_weight)
+    positive, negative = scale * (user * items).sum(-1), scale * (user[:, None] * drawn).sum(-1)
+    if offset is not None:
+        positive, negative = positive + offset[: len(users)], negative + offset[len(users) :].view_as(negative)
+    each = F.softplus(negative - positive[:, None]).mean(1)
+    return (each if weight is None else each * weight).mean() + _penalty(users, both, reg)
+
+
+def _plain_softmax(
+    users: Tensor,
+    both: Tensor,
+    temperature: float,
+    offset: Tensor | None,
+    weight: Tensor | None,
+    user_weight: Tensor | None,
+    reg: float,
+) -> Tensor:
+    user, item = F.normalize(_weighted(users, user_weight), dim=-1), F.normalize(both, dim=-1)
+    items, drawn = item[: len(users)], item[len(users) :]
+    logits = torch.cat([(user * items).sum(-1, keepdim=True), user @ drawn.T], dim=1) / temperature
+    if offset is not None:
+        own, others = offset[: len(users), None], offset[len(users) :].expand(len(users), -1)
+        logits = logits + torch.cat([own, others], dim=1)
+    each = torch.logsumexp(logits, dim=1) - logits[:, 0]
+    return (each if weight is None else each * weight).mean() + _penalty(users, both, reg)
+
+
+def _split(users: Tensor, both: Tensor) -> tuple[Tensor, Tensor]:
+    """Positives [b, d] and negatives [b, K, d]."""
+    return both[: len(users)], both[len(users) :].view(len(users), -1, both.shape[-1])
+
+
+def _weighted(users: Tensor, weight: Tensor | None) -> Tensor:
+    """The same numbers with gradients times a weight."""
+    if weight is None:
+        return users
+    return users.detach() + weight[:, None] * (users - users.detach())
+
+
+def _penalty(users: Tensor, both: Tensor, reg: float) -> Tensor:
+    if reg == 0:
+        return users.new_zeros(())
+    items, drawn = both[: len(users)], both[len(users) :]
+    means = [rows.square().sum() / len(rows) for rows in (users, items, drawn)]
+    return 0.5 * reg * (means[0] + means[1] + means[2])
