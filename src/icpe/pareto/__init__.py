@@ -1,0 +1,7 @@
+"""Weights for several losses from the inner products of their gradients; works on plain arrays."""
+
+from icpe.pareto.frank_wolfe import frank_wolfe_weights
+from icpe.pareto.misery import least_misery, pareto_weights
+from icpe.pareto.weights import gram_of, min_norm_weights
+
+__all__ = ["frank_wolfe_weights", "gram_of", "least_misery", "min_norm_weights", "pareto_weights"]
