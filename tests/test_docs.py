@@ -1,4 +1,4 @@
-"""What the README shows is run as it stands there."""
+"""What the README and the docs show is run as it stands there."""
 
 import re
 import shlex
@@ -11,7 +11,14 @@ from icpe import make_world
 from icpe.cli import run
 
 README = Path(__file__).parents[1] / "README.md"
-BLOCKS = re.findall(r"<!-- tested -->\n```(\w+)\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def blocks_of(page):
+    return re.findall(r"<!-- tested -->\n```(\w+)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+BLOCKS = blocks_of(README)
+PAGES = {page.name: blocks_of(page) for page in sorted(README.parent.glob("docs/**/*.md"))}
 
 
 @pytest.fixture
@@ -45,6 +52,19 @@ def test_readme(own_log, capsys):
         "test.parquet",
         "split.json",
     }
+
+
+def test_parts_have_what_is_tested():
+    assert [kind for kind, _ in PAGES["parts.md"]] == ["python", "python"]
+
+
+@pytest.mark.parametrize(
+    ("page", "kind", "block"), [(page, *block) for page, blocks in PAGES.items() for block in blocks]
+)
+def test_docs(page, kind, block):
+    """Each block stands alone."""
+    assert kind == "python"
+    exec(compile(block, page, "exec"), {})
 
 
 def test_links_of_the_docs_lead_somewhere():
