@@ -76,7 +76,9 @@ class Normal(Method):
         users, both = self.backbone.rows(batch.users, wanted, rng)
         vectors = self.backbone.vectors(users, both)
         if vectors is None:
-            return self._loss_of_logits(users, both, batch) + self.penalty(batch)
+            items, drawn = both.split([len(users), len(both) - len(users)])
+            loss = self._loss_of_logits(users, items, drawn.view(*batch.negatives.shape, -1))
+            return loss + self.penalty(batch, (users, items, drawn))
         # Where the rows at hand are the trainable ones, the L2 term is made along with the loss.
         ego = bool(self.backbone.row_tables()[0]) and vectors[0] is users and vectors[1] is both
         loss = self._loss_of_vectors(*vectors, reg=self.reg if ego else 0.0)
@@ -89,8 +91,7 @@ class Normal(Method):
             return bpr_on_rows(users, both, reg=reg)
         return bce_on_rows(users, both, self.neg_weight, reg=reg)
 
-    def _loss_of_logits(self, users: Tensor, both: Tensor, batch: Batch) -> Tensor:
-        items, negatives = both[: len(users)], both[len(users) :].view(*batch.negatives.shape, -1)
+    def _loss_of_logits(self, users: Tensor, items: Tensor, negatives: Tensor) -> Tensor:
         positive = self.backbone.score(users, items)
         negative = self.backbone.score(users[:, None], negatives)
         if self.loss_kind == "bpr":
