@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from icpe.errors import DataError as DataError
     from icpe.errors import IcpeError as IcpeError
     from icpe.errors import NotFittedError as NotFittedError
+    from icpe.methods import ICPE as ICPE
     from icpe.methods import Normal as Normal
     from icpe.model import Model as Model
     from icpe.model import evaluate as evaluate
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from icpe.models import NeuMF as NeuMF
 
 _HOME = {
+    "ICPE": "icpe.methods",
     "LightGCN": "icpe.models",
     "MF": "icpe.models",
     "Model": "icpe.model",

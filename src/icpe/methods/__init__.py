@@ -6,10 +6,11 @@ from typing import Any
 
 from icpe.errors import ConfigError
 from icpe.methods.base import Batch, Method, Negatives, make_from_settings
+from icpe.methods.icpe import ICPE
 from icpe.methods.normal import Normal
 from icpe.models.base import Backbone
 
-METHODS: dict[str, type[Method]] = {kind.name: kind for kind in (Normal,)}
+METHODS: dict[str, type[Method]] = {kind.name: kind for kind in (Normal, ICPE)}
 
 
 def make_method(name: str, backbone: Backbone, **settings: Any) -> Method:
@@ -30,4 +31,4 @@ def make_method(name: str, backbone: Backbone, **settings: Any) -> Method:
     return made
 
 
-__all__ = ["METHODS", "Batch", "Method", "Negatives", "Normal", "make_method"]
+__all__ = ["ICPE", "METHODS", "Batch", "Method", "Negatives", "Normal", "make_method"]

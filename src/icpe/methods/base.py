@@ -54,11 +54,13 @@ class Method(nn.Module, ABC):
     """A way to train a backbone. It knows nothing of loops, files or devices.
 
     Attributes:
+        serving: names of settings that matter for ranking only and may be changed after training.
         backbone: the model that is trained.
         reg: λ of the L2 term on the trainable rows of a batch.
     """
 
     name: ClassVar[str]
+    serving: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, backbone: Backbone, reg: float | None = None) -> None:
         super().__init__()
@@ -170,7 +172,7 @@ def refuse_unknown(settings: Iterable[str], known: Sequence[str], what: str) -> 
     for name in settings:
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}"
+            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(known) or 'none'}"
             raise ConfigError(f"{what} has no setting {name!r}{hint}")
 
 

@@ -1,5 +1,6 @@
 """A trained model: lists, scores and vectors, with the caller's ids."""
 
+import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from icpe import columns as col
 from icpe.data.coding import positions
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
-from icpe.methods.base import Method
+from icpe.methods.base import Method, refuse_unknown
 from icpe.model.fold_in import fold_in_user
 from icpe.models.scores import DotScores, ScoreTable
 from icpe.rank import Lists, stream_top_n, top_n
@@ -51,6 +52,19 @@ class Model:
             with torch.no_grad():
                 self._scores = self.method.scores()
         return self._scores
+
+    def adjusted(self, **settings: Any) -> "Model":
+        """The same model with other settings of ranking, such as ``beta`` of ICPE; nothing is trained anew.
+
+        Raises:
+            ConfigError: the method has no such setting, or it is fixed by training.
+        """
+        refuse_unknown(settings, self.method.serving, f"ranking with {self.method.name!r}")
+        method = copy.copy(self.method)  # parameters are shared
+        checked = type(method)(method.backbone, **{**method.settings(), **settings})
+        for name in settings:
+            setattr(method, name, getattr(checked, name))
+        return Model(method, self.log)
 
     def recommend(
         self,

@@ -5,7 +5,7 @@ a new one after a training step.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -75,6 +75,40 @@ class DotScores:
         if self.item_bias is not None:
             scores += self.item_bias[start:stop]
         return scores
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedScores:
+    """Scores of any kind plus a number for each item.
+
+    Attributes:
+        table: the scores.
+        item_bias: float32 [items].
+    """
+
+    table: ScoreTable
+    item_bias: FloatArray
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return self.table.users
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return self.table.items
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        return self.table.block(users, start, stop) + self.item_bias[start:stop]
+
+
+def with_bias(table: ScoreTable, item_bias: FloatArray) -> ScoreTable:
+    """The scores plus a number for each item, float32 [items]; inner products stay inner products."""
+    if isinstance(table, DotScores):
+        return replace(table, item_bias=item_bias if table.item_bias is None else table.item_bias + item_bias)
+    return BiasedScores(table, item_bias)
 
 
 class PairScores:

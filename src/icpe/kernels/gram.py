@@ -1,0 +1,129 @@
+"""Gradients of each user's row by clusters of items, multiplied with each other."""
+
+import math
+
+import numba
+import numpy as np
+
+from icpe.types import FloatArray, IntArray
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _gram_bce(starts, items, labels, users, table, offset, scale, gram):  # type: ignore[no-untyped-def]
+    clusters, dim = gram.shape[0], table.shape[1]
+    sums = np.empty((clusters, dim), table.dtype)
+    for user in range(starts.shape[0] - 1):
+        sums[:] = 0
+        mine = users[user]
+        for place in range(starts[user], starts[user + 1]):
+            item = items[place]
+            row, total = table[item], sums[labels[item]]
+            product = table.dtype.type(0)
+            for d in range(dim):
+                product += mine[d] * row[d]
+            factor = -scale / (1.0 + math.exp(scale * product + offset[item]))
+            for d in range(dim):
+                total[d] += factor * row[d]
+        _add_products(sums, gram)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _gram_softmax(starts, items, labels, users, lengths, table, offset, scale, centre, others, gram):  # type: ignore[no-untyped-def]
+    clusters, dim = gram.shape[0], table.shape[1]
+    sums = np.empty((clusters, dim), table.dtype)
+    for user in range(starts.shape[0] - 1):
+        sums[:] = 0
+        mine, middle = users[user], centre[user]
+        for place in range(starts[user], starts[user + 1]):
+            item = items[place]
+            row, total = table[item], sums[labels[item]]
+            product = table.dtype.type(0)
+            for d in range(dim):
+                product += mine[d] * row[d]
+            # 1 − p of the positive, with p = e^y / (e^y + Σ e^others)
+            factor = scale / (1.0 + math.exp(scale * product + offset[item] - others[user]))
+            for d in range(dim):
+                total[d] += factor * (middle[d] - row[d])
+        for cluster in range(clusters):  # through the normalisation of the user's row
+            total = sums[cluster]
+            along = table.dtype.type(0)
+            for d in range(dim):
+                along += mine[d] * total[d]
+            for d in range(dim):
+                total[d] = (total[d] - along * mine[d]) / lengths[user]
+        _add_products(sums, gram)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add_products(sums, gram):  # type: ignore[no-untyped-def]
+    for one in range(sums.shape[0]):
+        for other in range(one, sums.shape[0]):
+            left, right = sums[one], sums[other]
+            product = left.dtype.type(0)
+            for d in range(left.shape[0]):
+                product += left[d] * right[d]
+            gram[one, other] += product
+
+
+def gram_bce(
+    starts: IntArray,
+    items: IntArray,
+    labels: IntArray,
+    clusters: int,
+    users: FloatArray,
+    table: FloatArray,
+    offset: FloatArray,
+    scale: float,
+) -> FloatArray:
+    """Inner products of cluster gradients on the user rows for Σ softplus(−(scale·⟨u, i⟩ + offset_i)).
+
+    Args:
+        starts: where each user's pairs begin, int64 [users + 1].
+        items: int32 [pairs], by user.
+        labels: cluster of each item, int [items].
+        clusters: how many there are (K).
+        users: user rows, [users, dim].
+        table: item rows, [items, dim].
+        offset: [items].
+        scale: of the inner product.
+
+    Returns:
+        float64 [K, K].
+    """
+    gram = np.zeros((clusters, clusters))
+    _gram_bce(starts, items, labels, users, table, offset, table.dtype.type(scale), gram)
+    return np.triu(gram) + np.triu(gram, 1).T
+
+
+def gram_softmax(
+    starts: IntArray,
+    items: IntArray,
+    labels: IntArray,
+    clusters: int,
+    users: FloatArray,
+    table: FloatArray,
+    offset: FloatArray,
+    scale: float,
+    negatives: IntArray,
+) -> FloatArray:
+    """:func:`gram_bce` for Σ log(1 + Σ_n exp(y_un − y_ui)), y = scale·cos(u, i) + offset_i, n over ``negatives``.
+
+    All positives of a user stand against the same negatives, so these are gone through once per user.
+    """
+    lengths = np.maximum(np.linalg.norm(users, axis=1), 1e-12)
+    users = users / lengths[:, None]
+    table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+    factor = table.dtype.type(scale)
+    centre, others = np.empty_like(users), np.empty(len(users), table.dtype)
+    rows = table[negatives]
+    for first in range(0, len(users), 4096):
+        part = slice(first, first + 4096)
+        logits = factor * (users[part] @ rows.T) + offset[negatives]
+        top = logits.max(axis=1, keepdims=True)
+        shares = np.exp(logits - top)
+        total = shares.sum(axis=1, keepdims=True)
+        centre[part] = shares @ rows / total
+        others[part] = (top + np.log(total))[:, 0]
+    gram = np.zeros((clusters, clusters))
+    _gram_softmax(starts, items, labels, users, lengths, table, offset, factor, centre, others, gram)
+    return np.triu(gram) + np.triu(gram, 1).T

@@ -1,0 +1,389 @@
+"""ICPE: item clusters weighed Pareto-efficiently, and ranking without the pull of popularity."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from icpe.data.interactions import Interactions
+from icpe.data.popularity import head_mask
+from icpe.errors import ConfigError
+from icpe.methods.base import Batch, check_choice, check_count, check_number
+from icpe.methods.cluster_gradients import evaluating, gram_by_autograd
+from icpe.methods.item_clusters import ClusterSettings, Features, ItemClusters
+from icpe.methods.normal import Normal
+from icpe.methods.propensity import GlobalPropensity
+from icpe.models.base import Backbone, DotBackbone
+from icpe.models.scores import ScoreTable, with_bias
+from icpe.rng import stream
+from icpe.types import FloatArray, IntArray
+
+Gram = Literal["full", "batch", "ema"]
+GramAt = Literal["parameters", "representations"]
+WeightsOn = Literal["shared", "all", "none"]
+_KEPT = 0.9  # of the moving average with gram="ema"
+
+
+class ICPE(Normal):
+    """Item cluster-wise Pareto-efficient training with counterfactual ranking.
+
+    Scores in training are Ŷ = (1−α)·S^n + α·S^g: the backbone's logit and the global propensity of the item, learned
+    together (paper Eqs. 5–7). Items are clustered by propensity, and the clusters' losses are weighed by the point of
+    least norm in the hull of their gradients (Eq. 9). Ranking leaves the propensity out (Eq. 14).
+
+    Args:
+        backbone: the model to train.
+        loss: ``"softmax"`` on cosine / temperature against shared negatives, or ``"bce"`` (the paper).
+        negatives: shared ones for softmax, or per positive for bce; by default 256 and 1.
+        in_batch: for softmax, let the positives of others in the batch be negatives too.
+        temperature: of the softmax.
+        alpha: share of the propensity in the score (α).
+        propensity: ``"learned"``, or ``"popularity"`` for ``kappa``·log of the training count in place of α·S^g.
+        kappa: strength of the fixed propensity.
+        detach: whether S^g leaves the item representations alone.
+        clusters: at most (K).
+        features: what clusters are made of: ``"propensity"`` (code and rank of S^g), ``"paper"`` (code of the item's
+            representation), ``"popularity"`` (quantiles of the count), ``"plain"`` (k-means on the code, the paper's
+            ablation w/o PD).
+        recluster_every: ``"epoch"``, ``"batch"`` (as printed in the paper; slow) or a number of steps.
+        gram_at: where gradients are taken: at the trainable ``"parameters"``, or at the users' ``"representations"``,
+            which is much cheaper for LightGCN and the same for MF.
+        gram: gradients of all training pairs at each clustering (``"full"``), of every batch (``"batch"``), or a moving
+            average of batches (``"ema"``).
+        per_item: divide a cluster's gradient by its number of items.
+        bounds: lower bounds of weights, as shares of 1/K: one number, or two for draws between them.
+        runs: solutions among which the least misery chooses (T); more than one needs two bounds.
+        weights_on: ``"shared"`` parameters (the paper), ``"all"``, or ``"none"`` (the ablation w/o CR).
+        beta: what share of the propensity is put back when ranking: 0 counterfactual, 1 factual (the ablation w/o CI),
+            below 0 further towards niche items. It may be changed after training.
+        reg: λ of the L2 term; by default 0 for softmax, else the backbone's.
+
+    Example:
+        >>> from icpe.models import MF
+        >>> ICPE(MF(dim=16), clusters=3).settings()["alpha"]
+        0.1
+    """
+
+    name: ClassVar[str] = "icpe"
+    log_popularity: Tensor
+    serving: ClassVar[tuple[str, ...]] = ("beta",)
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        loss: Literal["softmax", "bce"] = "softmax",
+        negatives: int | None = None,
+        in_batch: bool = False,
+        temperature: float = 0.2,
+        alpha: float = 0.1,
+        propensity: Literal["learned", "popularity"] = "learned",
+        kappa: float = 0.85,
+        detach: bool = False,
+        clusters: int = 4,
+        features: Features = "propensity",
+        recluster_every: int | Literal["epoch", "batch"] = "epoch",
+        gram: Gram = "full",
+        gram_at: GramAt = "parameters",
+        per_item: bool = True,
+        bounds: float | Sequence[float] = 0.7,
+        runs: int = 1,
+        weights_on: WeightsOn = "all",
+        beta: float = 0.0,
+        reg: float | None = None,
+    ) -> None:
+        check_choice("loss", loss, ("softmax", "bce"))
+        super().__init__(backbone, loss, negatives, temperature, reg=0.0 if reg is None and loss == "softmax" else reg)
+        check_choice("propensity", propensity, ("learned", "popularity"))
+        check_choice("features", features, get_args(Features))
+        check_choice("gram", gram, get_args(Gram))
+        check_choice("gram_at", gram_at, get_args(GramAt))
+        check_choice("weights_on", weights_on, get_args(WeightsOn))
+        check_number("alpha", alpha, least=0.0, most=0.999)
+        check_number("kappa", kappa, least=0.0)
+        check_number("beta", beta, least=-100.0, most=100.0)
+        for name, value in (("clusters", clusters), ("runs", runs)):
+            check_count(name, value)
+        if recluster_every not in ("epoch", "batch"):
+            check_count("recluster_every", recluster_every)
+        if in_batch and loss != "softmax":
+            raise ConfigError("in_batch is True with loss 'bce'; negatives from the batch need loss='softmax'")
+        if recluster_every == "batch":
+            warnings.warn("recluster_every='batch' clusters all items at every step, which is slow", stacklevel=2)
+        self.low, self.high = _bounds(bounds)
+        self.in_batch, self.alpha, self.propensity_kind, self.kappa = in_batch, alpha, propensity, kappa
+        self.detach, self.cluster_count, self.features = detach, clusters, features
+        self.recluster_every, self.gram_kind, self.per_item, self.runs = recluster_every, gram, per_item, runs
+        self.gram_at, self.weights_on = gram_at, weights_on
+        self.beta = beta
+
+    def settings(self) -> dict[str, Any]:
+        """Constructor arguments but the backbone."""
+        return {
+            "loss": self.loss_kind,
+            "negatives": self.negative_count,
+            "in_batch": self.in_batch,
+            "temperature": self.temperature,
+            "alpha": self.alpha,
+            "propensity": self.propensity_kind,
+            "kappa": self.kappa,
+            "detach": self.detach,
+            "clusters": self.cluster_count,
+            "features": self.features,
+            "recluster_every": self.recluster_every,
+            "gram": self.gram_kind,
+            "gram_at": self.gram_at,
+            "per_item": self.per_item,
+            "bounds": [self.low, self.high],
+            "runs": self.runs,
+            "weights_on": self.weights_on,
+            "beta": self.beta,
+            "reg": self.reg,
+        }
+
+    def build(self, train: Interactions, rng: np.random.Generator) -> None:
+        """The backbone, then the propensity's network and the clusters."""
+        super().build(train, rng)
+        self._train = train
+        with torch.no_grad():
+            width = self.backbone.reps()[1].shape[1]
+        if self.propensity_kind == "learned":
+            self.propensity = GlobalPropensity(width, rng)
+        counts = np.maximum(train.item_counts, 1)  # an item without training data counts as if it had one pair
+        self.register_buffer("log_popularity", torch.from_numpy(np.log(counts / counts.mean())).float())
+        settings = ClusterSettings(self.cluster_count, self.features, self.low, self.high, self.runs, self.per_item)
+        self.clusters = ItemClusters(settings, train.item_counts, width, rng)
+
+    @property
+    def own_share(self) -> float:
+        """Factor of S^n in the score: 1 − α, or 1 with the fixed propensity."""
+        return 1 - self.alpha if self.propensity_kind == "learned" else 1.0
+
+    def offset(self, items: Tensor, codes: Tensor) -> Tensor:
+        """What the propensity adds to the score in training, α·S^g: representations [n, D], codes [n] → [n]."""
+        if self.propensity_kind == "popularity":
+            return self.kappa * self.log_popularity[codes]
+        propensity: Tensor = self.propensity(items.detach() if self.detach else items)
+        return self.alpha * propensity
+
+    def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
+        """The weighted loss plus the L2 term; one forward and one backward pass serve all parameters."""
+        count = len(batch.items)
+        wanted = torch.cat([batch.items, batch.negatives.reshape(-1)])
+        users, both = self.backbone.rows(batch.users, wanted, rng)
+        offset = self.offset(both, wanted)
+        if self.weights_on != "none" and self.gram_kind != "full":
+            self._weigh_batch(batch, users, both, offset, rng)
+        weights = self.clusters.item_weight[batch.items] if self.weights_on != "none" else None
+        guide = weights if self.weights_on == "shared" else None
+        positives = self.positive_losses(users, both, offset, batch, guide)
+        if weights is not None and guide is None:
+            positives = positives * weights
+        total = positives.mean()
+        if self.loss_kind == "bce":
+            negatives = both[count:].view(*batch.negatives.shape, -1)
+            scores = self.own_share * self.backbone.score(users[:, None], negatives) + offset[count:].view(count, -1)
+            total = total + self.neg_weight * F.softplus(scores).mean()
+        return total + self.penalty(batch, (users, both[:count], both[count:]))
+
+    def positive_losses(
+        self, users: Tensor, both: Tensor, offset: Tensor, batch: Batch, guide: Tensor | None = None
+    ) -> Tensor:
+        """Loss of each positive pair (ℓ⁺), [batch].
+
+        Args:
+            users: rows of the users, [batch, D].
+            both: rows of the positive items and then of the negatives, [batch + ·, D].
+            offset: of the same items.
+            batch: the codes.
+            guide: weights of the pairs for the gradient of shared parameters; the values and the gradients of items
+                stay as they are.
+        """
+        count = len(users)
+        if self.loss_kind == "bce":
+            own = _weighed_score(self.backbone, users, both[:count], guide)
+            return F.softplus(-(self.own_share * own + offset[:count]))
+        start = 0 if self.in_batch else count
+        positive, others = self._cosines(users, both, start, guide)
+        sharp = self.own_share / self.temperature
+        positive, others = sharp * positive + offset[:count], sharp * others + offset[start:]
+        if self.in_batch:
+            same = batch.items[:, None] == torch.cat([batch.items, batch.negatives])
+            others = others.masked_fill(same, -torch.inf)
+        return torch.logaddexp(positive, torch.logsumexp(others, 1)) - positive
+
+    def _cosines(self, users: Tensor, both: Tensor, start: int, guide: Tensor | None) -> tuple[Tensor, Tensor]:
+        """S^n·τ of the positives [batch] and of each user with the other items [batch, ·]."""
+        count = len(users)
+        vectors = self.backbone.vectors(users if guide is None else scale_gradient(users, guide), both)
+        if vectors is None:
+            others = both[start:].expand(count, -1, -1)
+            wide = None if guide is None else guide[:, None].expand(-1, others.shape[1])
+            own = _weighed_score(self.backbone, users, both[:count], guide)
+            return own, _weighed_score(self.backbone, users[:, None], others, wide)
+        user, item = (F.normalize(one, dim=-1) for one in vectors)
+        return (user * item[:count]).sum(-1), user @ item[start:].T
+
+    def renews(self, step: int, epoch_steps: int) -> bool:
+        """At the beginning of an epoch, or as asked for."""
+        every = {"epoch": epoch_steps, "batch": 1}.get(str(self.recluster_every), self.recluster_every)
+        return step % int(every) == 0
+
+    def renew(self, step: int, seed: int) -> None:
+        """Cluster the items and, with the full Gram matrix, weigh the clusters."""
+        with evaluating(self), torch.no_grad():
+            users, items = self.backbone.reps()
+            offset = self.offset(items, torch.arange(len(items), device=items.device))
+        self.clusters.regroup(items, self._propensities(items), stream(seed, f"icpe/clusters/{step}"))
+        if self.gram_kind != "full":
+            return
+        drawn = stream(seed, f"icpe/negatives/{step}").integers(len(items), size=self.negative_count)
+        if self._closed_form:
+            mine, table, added = (one.detach().numpy() for one in (users, items, offset))
+            starts = np.concatenate([[0], np.cumsum(self._train.user_counts)])
+            gram = self._kernel(starts, self._train.item, self.clusters.label_array(), mine, table, added, drawn)
+        else:
+            gram = self._by_autograd(self._train.user, self._train.item, drawn, stream(seed, f"icpe/pairs/{step}"))
+        self.clusters.weigh(gram, stream(seed, f"icpe/bounds/{step}"))
+
+    def _weigh_batch(
+        self, batch: Batch, users: Tensor, both: Tensor, offset: Tensor, rng: torch.Generator | None
+    ) -> None:
+        """Weights from the gradients of one batch, whose rows are there already."""
+        user, item, negatives = (one.cpu().numpy() for one in (batch.users, batch.items, batch.negatives.reshape(-1)))
+        if self._closed_form:
+            order = np.argsort(user, kind="stable")
+            _, first = np.unique(user[order], return_index=True)
+            labels = self.clusters.label_array()[np.concatenate([item, negatives])]
+            mine, table, added = (one.detach().numpy() for one in (users, both, offset))
+            others = np.arange(len(item), len(both))
+            starts = np.append(first, len(user))
+            gram = self._kernel(starts, order.astype(np.int32), labels, mine[order[first]], table, added, others)
+        else:
+            gram = self._by_autograd(user, item, negatives)
+        key = torch.randint(2**62, (), generator=rng, device=None if rng is None else rng.device)
+        self.clusters.weigh(gram, np.random.default_rng(int(key)), keep=_KEPT if self.gram_kind == "ema" else 0.0)
+
+    @property
+    def _closed_form(self) -> bool:
+        """Whether gradients at the users' rows are all there is to take, and known without autograd."""
+        at_rows = bool(self.backbone.row_tables()[0]) or self.gram_at == "representations"
+        return isinstance(self.backbone, DotBackbone) and at_rows and self.clusters.labels.device.type == "cpu"
+
+    def _kernel(
+        self,
+        starts: IntArray,
+        items: IntArray,
+        labels: IntArray,
+        users: FloatArray,
+        table: FloatArray,
+        offset: FloatArray,
+        negatives: IntArray,
+    ) -> FloatArray:
+        from icpe.kernels.gram import gram_bce, gram_softmax  # late: numba takes a while to import
+
+        pairs = (starts, items, labels, self.clusters.number, users, table, offset)
+        if self.loss_kind == "bce":
+            return gram_bce(*pairs, self.own_share)
+        return gram_softmax(*pairs, self.own_share / self.temperature, negatives)
+
+    def _by_autograd(
+        self, user: IntArray, item: IntArray, drawn: IntArray, rng: np.random.Generator | None = None
+    ) -> FloatArray:
+        negatives = torch.from_numpy(drawn.astype(np.int64)).to(self.clusters.labels.device)
+
+        def losses(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+            wanted = torch.cat([items, negatives]) if self.loss_kind == "softmax" else items
+            rows, both = self.backbone.rows(users, wanted)
+            if self.gram_at == "representations":
+                rows, both = rows.detach().requires_grad_(), both.detach()
+            return rows, self.positive_losses(rows, both, self.offset(both, wanted), Batch(users, items, negatives))
+
+        with evaluating(self):
+            return gram_by_autograd(
+                self.backbone,
+                losses,
+                user,
+                item,
+                self.clusters.label_array(),
+                self.clusters.number,
+                at_rows=self.gram_at == "representations" or bool(self.backbone.row_tables()[0]),
+                rng=rng,
+                scores=1 + (len(drawn) if self.loss_kind == "softmax" else 0),
+            )
+
+    def _propensities(self, items: Tensor) -> FloatArray:
+        """S^g of all items, float64 [items]; with α = 0 there is none and the untrained network's value stands."""
+        with torch.no_grad():
+            values: Tensor = self.log_popularity if self.propensity_kind == "popularity" else self.propensity(items)
+        found: FloatArray = values.double().cpu().numpy()
+        return found
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Clusters, their gradients and weights, and how the propensity follows popularity."""
+        with evaluating(self), torch.no_grad():
+            items = self.backbone.reps()[1]
+        propensity = self._propensities(items)
+        niche = ~head_mask(self._train.item_counts)
+        return {
+            **self.clusters.diagnostics(propensity, niche),
+            "offset_std": float(np.std(propensity) * (self.kappa if self.own_share == 1 else self.alpha)),
+        }
+
+    def scores(self) -> ScoreTable:
+        """S^n, plus β times what the propensity added in training."""
+        table = super().scores()
+        if self.beta == 0:
+            return table
+        items = self.backbone.reps()[1]
+        return with_bias(table, self._serving_bias(items).float().cpu().numpy())
+
+    def score_user(self, user: Tensor, items: Tensor) -> Tensor:
+        """As :meth:`scores` for one user; ``items`` are all items."""
+        scores = super().score_user(user, items)
+        return scores if self.beta == 0 else scores + self._serving_bias(items)
+
+    def _serving_bias(self, items: Tensor) -> Tensor:
+        # Scores are cosines, the unit of training is cosine / temperature.
+        unit = self.temperature if self.loss_kind == "softmax" else 1.0
+        codes = torch.arange(len(items), device=items.device)
+        return self.beta * unit / self.own_share * self.offset(items, codes)
+
+
+class _ScaleGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, factors: Tensor) -> Tensor:
+        ctx.save_for_backward(factors)
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (factors,) = ctx.saved_tensors
+        return gradients[0] * factors, None
+
+
+def scale_gradient(values: Tensor, factors: Tensor) -> Tensor:
+    """The values themselves; their gradient is multiplied by the factor of each row."""
+    factors = factors.view(*factors.shape, *[1] * (values.dim() - factors.dim()))
+    scaled: Tensor = _ScaleGradient.apply(values, factors)  # type: ignore[no-untyped-call]
+    return scaled
+
+
+def _weighed_score(backbone: Backbone, users: Tensor, items: Tensor, guide: Tensor | None) -> Tensor:
+    """Scores whose gradient is weighed on its way to all but the items, where the weight is taken back."""
+    if guide is None:
+        return backbone.score(users, items)
+    return scale_gradient(backbone.score(users, scale_gradient(items, 1 / guide)), guide)
+
+
+def _bounds(bounds: Any) -> tuple[float, float]:
+    """One number or two, as the two ends of a range."""
+    ends = list(bounds) if isinstance(bounds, list | tuple) else [bounds, bounds]
+    if len(ends) != 2 or not all(isinstance(end, int | float) for end in ends) or not 0 <= ends[0] <= ends[1] <= 1:
+        raise ConfigError(
+            f"bounds is {bounds!r}; expected a share of 1/clusters from 0 to 1, such as 0.9, or two in ascending order"
+        )
+    return float(ends[0]), float(ends[1])

@@ -1,0 +1,383 @@
+"""ICPE: gradients against autograd, identities with simpler methods, clusters that follow popularity."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from icpe import ICPE, MF, ConfigError, LightGCN, NeuMF, Normal, make_world, split
+from icpe.methods import Batch
+from icpe.models.base import Backbone
+from icpe.rng import stream
+from icpe.testing.logs import skewed_log
+from icpe.testing.methods import check_method
+from icpe.train import Trainer, TrainSettings
+
+LOG = skewed_log(users=40, items=30, pairs=400)
+
+
+class Bilinear(Backbone):
+    """A backbone of somebody's own: s = uᵀ W i, with a common matrix and plain dense tables."""
+
+    name = "bilinear"
+
+    def __init__(self, dim: int = 4) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def build(self, train, rng):
+        self.users, self.items = len(train.users), len(train.items)
+        self.one, self.two = (
+            nn.Parameter(torch.from_numpy(rng.normal(0, 0.3, (size, self.dim))).float())
+            for size in (self.users, self.items)
+        )
+        self.matrix = nn.Parameter(torch.from_numpy(rng.normal(0, 0.5, (self.dim, self.dim))).float())
+
+    def reps(self, rng=None):
+        return self.one, self.two
+
+    def interact(self, z_user, z_item):
+        return (z_user @ self.matrix) * z_item
+
+    def out(self, phi):
+        return phi.sum(-1)
+
+    def ego_users(self, users):
+        return F.embedding(users, self.one)
+
+    def ego_items(self, items):
+        return F.embedding(items, self.two)
+
+    def item_parameters(self):
+        return [self.two]
+
+
+BACKBONES = {
+    "mf": lambda: MF(dim=4, init_std=0.3),
+    "neumf": lambda: NeuMF(dim=4, layers=(8, 4), init_std=0.3),
+    "lightgcn": lambda: LightGCN(dim=4, layers=2, init_std=0.3, node_dropout=0, message_dropout=0),
+    "own": Bilinear,
+}
+each_backbone = pytest.mark.parametrize("backbone", BACKBONES.values(), ids=BACKBONES.keys())
+each_loss = pytest.mark.parametrize("loss", ["bce", "softmax"])
+
+
+def built(backbone, labels=None, **settings):
+    """A method with parameters in float64 and random clusters."""
+    method = ICPE(backbone(), **{"negatives": 5, "alpha": 0.3, **settings})
+    method.build(LOG, stream(0, "test"))
+    method.double()
+    labels = stream(1, "labels").integers(0, method.cluster_count, len(LOG.items)) if labels is None else labels
+    method.clusters.labels.copy_(torch.from_numpy(labels))
+    return method
+
+
+def some_batch(method, size=64, seed=0):
+    rng = stream(seed, "batch")
+    rows = rng.integers(0, len(LOG), size)
+    users, items = (torch.from_numpy(one[rows].astype(np.int64)) for one in (LOG.user, LOG.item))
+    shape = (method.negatives.count,) if method.negatives.shared else (size, method.negatives.count)
+    return Batch(users, items, torch.from_numpy(rng.integers(0, len(LOG.items), shape)))
+
+
+def positive_losses(method, users, items, z_user, z_item, negatives):
+    """ℓ⁺ from the formulas, for the paper's symbols; nothing of the method but its parameters is used."""
+    net = method.propensity
+
+    def propensity(rows):
+        hidden = rows @ net.inner.T + net.inner_bias
+        hidden = torch.where(hidden > 0, hidden, 0.01 * hidden)
+        return hidden @ net.outer[0] + net.outer_bias[0]
+
+    alpha = method.alpha
+    mine, theirs = z_user[users], z_item[items]
+    if method.loss_kind == "bce":
+        score = (1 - alpha) * method.backbone.score(mine, theirs) + alpha * propensity(theirs)
+        return -torch.log(torch.sigmoid(score))
+    others = z_item[negatives]
+
+    def logits(left, right):
+        if isinstance(method.backbone, MF | LightGCN):
+            length = left.norm(dim=-1) * right.norm(dim=-1)
+            own = (left * right).sum(-1) / length
+        else:
+            own = method.backbone.score(left, right)
+        return (1 - alpha) * own / method.temperature + alpha * propensity(right)
+
+    positive = torch.exp(logits(mine, theirs))
+    negative = torch.exp(logits(mine[:, None], others[None].expand(len(mine), -1, -1))).sum(1)
+    return -torch.log(positive / (positive + negative))
+
+
+def gram_by_passes(method, user, item, negatives, at):
+    """K backward passes over dense tensors."""
+    labels = method.clusters.label_array()
+    rows = []
+    for cluster in range(method.clusters.number):
+        z_user, z_item = method.backbone.reps()
+        parameters = method.backbone.shared_parameters()
+        if at == "representations":
+            z_user, z_item = z_user.detach().requires_grad_(), z_item.detach()
+            parameters = [z_user, *(one for one in parameters if one.shape[0] != len(LOG.users))]
+        chosen = labels[item] == cluster
+        users, items = (torch.from_numpy(one[chosen].astype(np.int64)) for one in (user, item))
+        loss = positive_losses(method, users, items, z_user, z_item, torch.from_numpy(negatives)).sum()
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        rows.append(torch.cat([one.reshape(-1) for one in gradients if one is not None]))
+    stacked = torch.stack(rows)
+    return (stacked @ stacked.T).numpy()
+
+
+@each_loss
+@each_backbone
+@pytest.mark.parametrize("at", ["parameters", "representations"])
+def test_full_gram_equals_one_backward_pass_per_cluster(backbone, loss, at):
+    method = built(backbone, loss=loss, gram_at=at, per_item=False, features="popularity")
+    method.renew(0, seed=3)
+    negatives = stream(3, "icpe/negatives/0").integers(len(LOG.items), size=method.negative_count)
+    expected = gram_by_passes(method, LOG.user, LOG.item, negatives, at)
+    assert np.allclose(method.clusters.gram.numpy(), expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max())
+
+
+@each_loss
+@each_backbone
+@pytest.mark.parametrize("at", ["parameters", "representations"])
+def test_gram_of_a_batch_equals_one_backward_pass_per_cluster(backbone, loss, at):
+    method = built(backbone, loss=loss, gram="batch", gram_at=at, per_item=False)
+    batch = some_batch(method)
+    method.loss(batch, torch.Generator().manual_seed(0))
+    user, item = batch.users.numpy(), batch.items.numpy()
+    expected = gram_by_passes(method, user, item, batch.negatives.reshape(-1).numpy(), at)
+    assert np.allclose(method.clusters.gram.numpy(), expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max())
+
+
+def test_gram_per_item_is_divided_by_cluster_sizes():
+    whole, each = (built(BACKBONES["mf"], per_item=one, features="popularity") for one in (False, True))
+    for method in (whole, each):
+        method.renew(0, seed=0)
+    sizes = np.bincount(whole.clusters.label_array())
+    assert np.allclose(whole.clusters.gram.numpy(), each.clusters.gram.numpy() * np.outer(sizes, sizes))
+
+
+@each_loss
+@each_backbone
+def test_one_backward_equals_two_separate_losses(backbone, loss):
+    """Paper Eqs. 11–13: shared parameters see the weighted loss, items and propensity the plain one."""
+    method = built(backbone, loss=loss, weights_on="shared", reg=0.0)
+    weights = torch.from_numpy(stream(2, "weights").uniform(0.5, 2, len(LOG.items)))
+    method.clusters.item_weight.copy_(weights)
+    batch = some_batch(method)
+    users, items = (one.detach().requires_grad_() for one in method.backbone.reps())
+    method.backbone.reps = lambda rng=None: (users, items)  # gradients at the representations, for LightGCN too
+    method.backbone.rows = lambda u, i, rng=None: (users[u], items[i])
+    common = [one for one in method.backbone.shared_parameters() if one.shape[0] != len(LOG.users)]
+    of_items = [items, *method.propensity.parameters()]
+    shared = [users, *common]
+
+    def plain(weight):
+        positive = positive_losses(method, batch.users, batch.items, users, items, batch.negatives.reshape(-1))
+        total = (weight * positive).mean()
+        if loss == "bce":
+            rows = items[batch.negatives]
+            score = 0.7 * method.backbone.score(users[batch.users][:, None], rows) + 0.3 * method.propensity(rows)
+            total = total - torch.log(1 - torch.sigmoid(score)).mean()
+        return total
+
+    expected = [
+        *torch.autograd.grad(plain(weights[batch.items]), shared),
+        *torch.autograd.grad(plain(torch.ones(1).double()), of_items),
+    ]
+    found = torch.autograd.grad(method.loss(batch), [*shared, *of_items])
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+@each_backbone
+def test_weights_on_all_multiply_the_positive_losses(backbone):
+    method = built(backbone, loss="bce", weights_on="all", reg=0.0)
+    weights = torch.from_numpy(stream(2, "weights").uniform(0.5, 2, len(LOG.items)))
+    method.clusters.item_weight.copy_(weights)
+    batch = some_batch(method)
+    users, items = method.backbone.reps()
+    positive = positive_losses(method, batch.users, batch.items, users, items, None)
+    plain = built(backbone, loss="bce", weights_on="none", reg=0.0).loss(batch)
+    expected = plain + ((weights[batch.items] - 1) * positive).mean()
+    torch.testing.assert_close(method.loss(batch), expected)
+
+
+def trained(method, epochs=2, **settings):
+    trainer = Trainer(method, LOG, 0, TrainSettings(epochs=epochs, batch_size=64, lr=0.01, **settings))
+    trainer.run()
+    return {name: value for name, value in method.state_dict().items() if name.startswith("backbone.")}
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    # A softmax does not change if all logits do: the gradient of NeuMF's last bias is rounding, which RMSprop blows up.
+    for name in one.keys() - {"backbone.output_bias"}:
+        torch.testing.assert_close(one[name], other[name], rtol=1e-4, atol=1e-5)
+
+
+@each_loss
+@each_backbone
+def test_one_cluster_equals_no_weights(backbone, loss):
+    one = trained(ICPE(backbone(), loss=loss, clusters=1, weights_on="shared"))
+    same(one, trained(ICPE(backbone(), loss=loss, weights_on="none")))
+
+
+@each_loss
+def test_uniform_bounds_that_leave_no_freedom_equal_no_weights(loss):
+    bound = trained(ICPE(BACKBONES["mf"](), loss=loss, bounds=1.0, weights_on="shared"))
+    same(bound, trained(ICPE(BACKBONES["mf"](), loss=loss, weights_on="none")))
+    free = trained(ICPE(BACKBONES["mf"](), loss=loss, bounds=0.0, weights_on="shared"))
+    assert any(not torch.allclose(bound[name], free[name], atol=1e-3) for name in bound)  # the comparison can fail
+
+
+@each_loss
+@each_backbone
+def test_without_propensity_and_weights_it_is_normal(backbone, loss):
+    plain = trained(Normal(backbone(), loss=loss, reg=1e-3))
+    same(trained(ICPE(backbone(), loss=loss, alpha=0.0, weights_on="none", reg=1e-3)), plain)
+    other = trained(ICPE(backbone(), loss=loss, alpha=0.5, weights_on="none", reg=1e-3))
+    assert any(not torch.allclose(other[name], plain[name], atol=1e-3) for name in plain)
+
+
+@each_loss
+@each_backbone
+def test_factual_scores_rank_as_the_scores_of_training(backbone, loss):
+    """β = 1 is the ablation w/o CI: Ŷ up to a factor."""
+    method = built(backbone, loss=loss, beta=1.0)
+    everybody, everything = np.arange(len(LOG.users)), torch.arange(len(LOG.items))
+    with torch.no_grad():
+        table = method.scores().block(everybody, 0, len(LOG.items))
+        method.beta = 0.0
+        own = method.scores().block(everybody, 0, len(LOG.items))
+        offset = method.offset(method.backbone.reps()[1], everything).numpy()
+    unit = method.temperature if loss == "softmax" else 1.0
+    factual = (1 - method.alpha) * own / unit + offset
+    assert np.allclose((1 - method.alpha) * table / unit, factual, atol=1e-5)
+    assert not np.allclose(table, own, atol=1e-3)
+
+
+def test_beta_moves_lists_between_niche_and_head():
+    world = make_world(users=300, items=120, interactions=6000, rng=0)
+    model = ICPE(MF(dim=16)).fit(world.log, rng=0, epochs=10, batch_size=256, lr=1e-2)
+    popular = dict(zip(world.log.items, world.log.item_counts, strict=True))
+    means = []
+    for beta in (-1.0, 0.0, 1.0):
+        lists = model.adjusted(beta=beta).recommend(n=10)
+        means.append(np.mean([popular[item] for item in lists["item_id"]]))
+    assert means[0] < means[1] < means[2]
+    assert model.method.beta == 0.0  # the model itself stays
+
+
+def test_clusters_follow_popularity_on_the_demo_world():
+    log = split.unbiased(make_world(rng=0).log, seed=0).train
+    method = ICPE(MF())
+    Trainer(method, log, 0, TrainSettings(epochs=5, batch_size=1024, lr=4e-3)).run()
+    means = method.diagnostics()["popularity"]
+    assert len(means) == 4
+    assert all(more >= 2 * less for more, less in pairwise(means)), means
+
+
+def test_diagnostics_tell_the_state():
+    method = built(BACKBONES["mf"], features="popularity", weights_on="shared", bounds=0.0)
+    method.renew(0, seed=0)
+    shown = method.diagnostics()
+    counts, labels = LOG.item_counts, method.clusters.label_array()
+    assert shown["size"] == np.bincount(labels).tolist()
+    assert shown["popularity"][0] == pytest.approx(counts[labels == 0].mean())
+    gram = method.clusters.gram.numpy()
+    assert shown["gradient_norm"][1] == pytest.approx(np.sqrt(gram[1, 1]))
+    assert shown["cosine"][0][1] == pytest.approx(gram[0, 1] / np.sqrt(gram[0, 0] * gram[1, 1]))
+    item_weight = method.clusters.item_weight.numpy()
+    assert np.average(item_weight, weights=counts) == pytest.approx(1)
+    order = np.argsort(-counts, kind="stable")
+    niche = order[-(-len(counts) // 5) :]
+    assert shown["niche_weight"] == pytest.approx(item_weight[niche].mean(), rel=0.05)
+    ranks = method._propensities(method.backbone.reps()[1]).argsort().argsort()
+    assert -1 <= shown["spearman"] <= 1
+    assert np.sign(shown["spearman"]) == np.sign(np.corrcoef(ranks, counts)[0, 1])
+
+
+def test_average_of_batches_moves_slowly():
+    method = built(BACKBONES["mf"], gram="ema", per_item=False)
+    grams = []
+    for seed in range(2):
+        method.loss(some_batch(method, seed=seed), torch.Generator().manual_seed(seed))
+        grams.append(method.clusters.gram.clone())
+    single = built(BACKBONES["mf"], gram="batch", per_item=False)
+    single.loss(some_batch(method, seed=1), torch.Generator().manual_seed(1))
+    torch.testing.assert_close(grams[1], 0.9 * grams[0] + 0.1 * single.clusters.gram)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"loss": "bce", "gram": "batch", "features": "paper", "bounds": [0.8, 1.0], "runs": 3, "weights_on": "shared"},
+        {"in_batch": True, "negatives": 4, "weights_on": "shared", "gram": "ema"},
+        {"propensity": "popularity", "features": "popularity", "weights_on": "shared"},
+        {"features": "plain", "recluster_every": 3, "detach": True, "weights_on": "shared"},
+    ],
+    ids=["default", "paper", "in-batch", "popularity", "plain"],
+)
+def test_contract_of_methods(settings):
+    some = {} if not settings else {"backbones": [lambda: MF(dim=4, init_std=0.1)]}
+    check_method(lambda backbone: ICPE(backbone, **{"clusters": 3, **settings}), **some)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": 1.0}, "alpha is 1.0"),
+        ({"clusters": 0}, "clusters is 0"),
+        ({"loss": "bpr"}, "loss is 'bpr'"),
+        ({"bounds": 1.2}, "bounds is 1.2"),
+        ({"bounds": [1.0, 0.8]}, "ascending order"),
+        ({"recluster_every": "never"}, "recluster_every is 'never'"),
+        ({"loss": "bce", "in_batch": True}, "in_batch"),
+        ({"weights_on": "items"}, "weights_on is 'items'"),
+    ],
+)
+def test_wrong_settings_are_named(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        ICPE(MF(), **settings)
+
+
+def influence(backbone, log):
+    """Slopes of log‖∇L_i‖ against log n_i on an untrained model: over all user rows, and on what they share."""
+    backbone.build(log, stream(0, "influence"))
+    counts = log.item_counts
+    items = np.argsort(-counts, kind="stable")[np.unique(np.geomspace(1, len(counts), 60).astype(int)) - 1]
+    rows, shared = [], []
+    for item in items:
+        users = torch.from_numpy(log.user[log.item == item].astype(np.int64))
+        z_user, z_item = backbone.eval().reps()
+        loss = F.softplus(-backbone.score(z_user[users], z_item[int(item)].expand(len(users), -1))).sum()
+        gradients = torch.autograd.grad(loss, backbone.shared_parameters(), allow_unused=True)
+        tables = [one for one in gradients if one is not None and len(one) == len(log.users)]
+        common = [one for one in gradients if one is not None and len(one) != len(log.users)]
+        rows.append(torch.cat(tables).norm())
+        shared.append(torch.cat([one.sum(0) for one in tables] + [one.reshape(-1) for one in common]).norm())
+    return [np.polyfit(np.log(counts[items]), np.log(norms), 1)[0] for norms in (rows, shared)]
+
+
+def test_gradient_influence_grows_as_a_power_of_popularity():
+    """Paper Section 4.1: the influence of an item on a shared parameter grows as n_i to the power of 1 or more.
+
+    It does on what all users share: common layers, or a shift of all users. On the users' rows themselves it grows
+    as √n_i only, for each has a row of its own; there, propagation raises the exponent, but not to the paper's 1.5.
+    """
+    log = make_world(rng=0).log
+    (mf_rows, mf), (_, neumf), (lightgcn_rows, lightgcn) = (
+        influence(backbone, log) for backbone in (MF(), NeuMF(), LightGCN())
+    )
+    assert mf == pytest.approx(1, abs=0.05)
+    assert neumf == pytest.approx(1, abs=0.05)
+    assert lightgcn == pytest.approx(1, abs=0.05)
+    assert mf_rows == pytest.approx(0.5, abs=0.05)
+    assert lightgcn_rows > mf_rows + 0.05
