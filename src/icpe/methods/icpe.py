@@ -171,18 +171,21 @@ class ICPE(Normal):
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
         """The weighted loss plus the L2 term; one forward and one backward pass serve all parameters."""
-        count = len(batch.items)
         wanted = torch.cat([batch.items, batch.negatives.reshape(-1)])
         users, both = self.backbone.rows(batch.users, wanted, rng)
         offset = self.offset(both, wanted)
         if self.weights_on != "none" and self.gram_kind != "full":
             self._weigh_batch(batch, users, both, offset, rng)
         weights = self.clusters.item_weight[batch.items] if self.weights_on != "none" else None
-        guide = weights if self.weights_on == "shared" else None
+        weight, guide = (weights, None) if self.weights_on == "all" else (None, weights)
+        vectors = self.backbone.vectors(users, both)
+        if vectors is not None and not self.in_batch:
+            ego = vectors[0] is users and vectors[1] is both
+            extras = {"offset": offset, "weight": weight, "user_weight": guide}
+            return self._loss_of_vectors(batch, *vectors, ego, self.own_share, **extras)
+        count = len(batch.items)
         positives = self.positive_losses(users, both, offset, batch, guide)
-        if weights is not None and guide is None:
-            positives = positives * weights
-        total = positives.mean()
+        total = (positives if weight is None else positives * weight).mean()
         if self.loss_kind == "bce":
             negatives = both[count:].view(*batch.negatives.shape, -1)
             scores = self.own_share * self.backbone.score(users[:, None], negatives) + offset[count:].view(count, -1)

@@ -76,20 +76,34 @@ class Normal(Method):
         users, both = self.backbone.rows(batch.users, wanted, rng)
         vectors = self.backbone.vectors(users, both)
         if vectors is None:
-            items, drawn = both.split([len(users), len(both) - len(users)])
+            items, drawn = torch.split(both, [len(users), len(both) - len(users)])
             loss = self._loss_of_logits(users, items, drawn.view(*batch.negatives.shape, -1))
             return loss + self.penalty(batch, (users, items, drawn))
-        # Where the rows at hand are the trainable ones, the L2 term is made along with the loss.
-        ego = bool(self.backbone.row_tables()[0]) and vectors[0] is users and vectors[1] is both
-        loss = self._loss_of_vectors(*vectors, reg=self.reg if ego else 0.0)
-        return loss if ego else loss + self.penalty(batch)
+        return self._loss_of_vectors(batch, *vectors, ego=vectors[0] is users and vectors[1] is both)
 
-    def _loss_of_vectors(self, users: Tensor, both: Tensor, reg: float) -> Tensor:
+    def _loss_of_vectors(
+        self, batch: Batch, users: Tensor, both: Tensor, ego: bool, scale: float = 1.0, **extras: Tensor | None
+    ) -> Tensor:
+        """The whole loss for a backbone with inner products.
+
+        Args:
+            batch: the codes.
+            users: vectors of the users.
+            both: vectors of the positives and then of the negatives.
+            ego: whether they are the representations as taken.
+            scale: of the scores.
+            extras: ``offset``, ``weight`` and ``user_weight`` of :mod:`icpe.methods.fused`.
+        """
+        # Where the rows at hand are the trainable ones, the L2 term is made along with the loss.
+        ego = ego and bool(self.backbone.row_tables()[0])
+        reg = self.reg if ego else 0.0
         if self.loss_kind == "softmax":
-            return softmax_on_rows(users, both, self.temperature, reg=reg)
-        if self.loss_kind == "bpr":
-            return bpr_on_rows(users, both, reg=reg)
-        return bce_on_rows(users, both, self.neg_weight, reg=reg)
+            loss = softmax_on_rows(users, both, self.temperature / scale, reg=reg, **extras)
+        elif self.loss_kind == "bpr":
+            loss = bpr_on_rows(users, both, scale, reg=reg, **extras)
+        else:
+            loss = bce_on_rows(users, both, self.neg_weight, scale, reg=reg, **extras)
+        return loss if ego else loss + self.penalty(batch)
 
     def _loss_of_logits(self, users: Tensor, items: Tensor, negatives: Tensor) -> Tensor:
         positive = self.backbone.score(users, items)
