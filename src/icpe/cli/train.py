@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 @click.command(cls=DottedCommand)
 @click.argument("data", required=False)
 @click.option("--backbone", default=None, help="mf, neumf or lightgcn. Default: mf.")
-@click.option("--method", default=None, help="How to train, e.g. normal. Default: normal.")
+@click.option("--method", default=None, help="How to train: icpe, normal, penalty, … Default: normal.")
+@click.option("--preset", help="Settings of the method by name, e.g. paper for icpe.")
 @click.option("--seed", type=click.IntRange(min=0), help="Of every random choice. Default: 0.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run.")
 @click.option("--resume", is_flag=True, help="Go on where the run in the folder was stopped.")
@@ -79,7 +80,7 @@ def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
     config = config.updated("data", {**named, **reading, **header, "item_info": flags["item_info"]})
     config = config.updated("split", {"kind": flags["kind"], "mode": flags["mode"]})
     config = config.updated("backbone", {"name": flags["backbone"], **dotted.get("backbone", {})})
-    config = config.updated("method", {"name": flags["method"], **dotted.get("method", {})})
+    config = config.updated("method", {"name": flags["method"], "preset": flags["preset"], **dotted.get("method", {})})
     config = config.updated("train", {"seed": flags["seed"], "device": flags["device"], **dotted.get("train", {})})
     return config.updated("evaluate", {"n": list(flags["depths"]) or None, **dotted.get("evaluate", {})})
 

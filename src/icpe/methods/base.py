@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, NotFittedError
 from icpe.models.base import Backbone
-from icpe.models.scores import ScoreTable
+from icpe.models.scores import ScoreTable, with_bias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,12 +55,14 @@ class Method(nn.Module, ABC):
 
     Attributes:
         serving: names of settings that matter for ranking only and may be changed after training.
+        presets: settings of the constructor by name, e.g. those of the paper.
         backbone: the model that is trained.
         reg: λ of the L2 term on the trainable rows of a batch.
     """
 
     name: ClassVar[str]
     serving: ClassVar[tuple[str, ...]] = ()
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
 
     def __init__(self, backbone: Backbone, reg: float | None = None) -> None:
         super().__init__()
@@ -101,20 +103,54 @@ class Method(nn.Module, ABC):
     def settings(self) -> dict[str, Any]:
         """Constructor arguments but the backbone, as plain values."""
 
+    @classmethod
+    def from_preset(cls, name: str, backbone: Backbone, **settings: Any) -> Self:
+        """The method with the settings of a preset, some of them replaced.
+
+        Raises:
+            ConfigError: there is no such preset.
+        """
+        return cls(backbone, **{**cls.preset(name), **settings})
+
+    @classmethod
+    def preset(cls, name: str) -> dict[str, Any]:
+        """The settings of a preset.
+
+        Raises:
+            ConfigError: there is none of that name.
+        """
+        if name not in cls.presets:
+            known = ", ".join(cls.presets) or "none"
+            raise ConfigError(f"method {cls.name!r} has no preset {name!r}; it has {known}")
+        return dict(cls.presets[name])
+
+    def train_defaults(self) -> dict[str, Any]:
+        """Settings of the loop that suit the method, where the user names none."""
+        return {}
+
     def build(self, train: Interactions, rng: "np.random.Generator") -> None:
         """Make all parameters, once the training data are known."""
         self.backbone.build(train, rng)
 
     def scores(self) -> ScoreTable:
         """The scores that rank items, from the present parameters; call in evaluation mode without gradients."""
+        table, bias = self.own_scores(), self.item_bias()
+        return table if bias is None else with_bias(table, bias.detach().float().cpu().numpy())
+
+    def own_scores(self) -> ScoreTable:
+        """The scores without what :meth:`item_bias` adds."""
         return self.backbone.scores(*self.backbone.reps())
+
+    def item_bias(self) -> Tensor | None:
+        """What ranking adds to the scores of each item, whoever the user is, [items]; None for nothing."""
+        return None
 
     def row_tables(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
         """Parameters with a row per user, and with a row per item, that :meth:`loss` reads row by row only."""
         return self.backbone.row_tables()
 
     def score_user(self, user: Tensor, items: Tensor) -> Tensor:
-        """Scores of one user's representation [D] for items [n, D], as they rank: [n]."""
+        """Scores of one user's representation [D] for items [n, D], without :meth:`item_bias`: [n]."""
         return self.backbone.score(user, items)
 
     def user_loss(self, positive: Tensor, negative: Tensor) -> Tensor:
@@ -137,7 +173,7 @@ class Method(nn.Module, ABC):
                 self.backbone.ego_items(batch.items),
                 self.backbone.ego_items(batch.negatives.reshape(-1)),
             )
-        means = [rows.square().sum() / (rows.numel() / rows.shape[-1]) for rows in taken]
+        means = [rows.square().sum() / (rows.numel() / rows.shape[-1]) for rows in taken if rows.numel()]
         return 0.5 * self.reg * torch.stack(means).sum()
 
     def fit(self, train: Interactions, valid: Interactions | None = None, rng: int = 0, **settings: Any) -> Any:

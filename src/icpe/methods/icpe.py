@@ -16,9 +16,9 @@ from icpe.methods.base import Batch, check_choice, check_count, check_number
 from icpe.methods.cluster_gradients import evaluating, gram_by_autograd
 from icpe.methods.item_clusters import ClusterSettings, Features, ItemClusters
 from icpe.methods.normal import Normal
+from icpe.methods.popularity import log_popularity
 from icpe.methods.propensity import GlobalPropensity
 from icpe.models.base import Backbone, DotBackbone
-from icpe.models.scores import ScoreTable, with_bias
 from icpe.rng import stream
 from icpe.types import FloatArray, IntArray
 
@@ -71,6 +71,19 @@ class ICPE(Normal):
     name: ClassVar[str] = "icpe"
     log_popularity: Tensor
     serving: ClassVar[tuple[str, ...]] = ("beta",)
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "default": {},
+        "paper": {
+            "loss": "bce",
+            "alpha": 2e-3,
+            "features": "paper",
+            "gram": "batch",
+            "gram_at": "representations",
+            "bounds": [0.8, 1.0],
+            "runs": 10,
+            "weights_on": "shared",
+        },
+    }
 
     def __init__(
         self,
@@ -144,6 +157,10 @@ class ICPE(Normal):
             "reg": self.reg,
         }
 
+    def train_defaults(self) -> dict[str, Any]:
+        """The softmax takes larger steps and is done sooner."""
+        return {"lr": 4e-3, "patience": 5} if self.loss_kind == "softmax" else {}
+
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
         """The backbone, then the propensity's network and the clusters."""
         super().build(train, rng)
@@ -152,8 +169,7 @@ class ICPE(Normal):
             width = self.backbone.reps()[1].shape[1]
         if self.propensity_kind == "learned":
             self.propensity = GlobalPropensity(width, rng)
-        counts = np.maximum(train.item_counts, 1)  # an item without training data counts as if it had one pair
-        self.register_buffer("log_popularity", torch.from_numpy(np.log(counts / counts.mean())).float())
+        self.register_buffer("log_popularity", log_popularity(train))
         settings = ClusterSettings(self.cluster_count, self.features, self.low, self.high, self.runs, self.per_item)
         self.clusters = ItemClusters(settings, train.item_counts, width, rng)
 
@@ -181,8 +197,10 @@ class ICPE(Normal):
         vectors = self.backbone.vectors(users, both)
         if vectors is not None and not self.in_batch:
             ego = vectors[0] is users and vectors[1] is both
-            extras = {"offset": offset, "weight": weight, "user_weight": guide}
-            return self._loss_of_vectors(batch, *vectors, ego, self.own_share, **extras)
+            users, both = vectors
+            return self._loss_of_vectors(
+                batch, users, both, ego, self.own_share, offset=offset, weight=weight, user_weight=guide
+            )
         count = len(batch.items)
         positives = self.positive_losses(users, both, offset, batch, guide)
         total = (positives if weight is None else positives * weight).mean()
@@ -336,23 +354,14 @@ class ICPE(Normal):
             "offset_std": float(np.std(propensity) * (self.kappa if self.own_share == 1 else self.alpha)),
         }
 
-    def scores(self) -> ScoreTable:
-        """S^n, plus β times what the propensity added in training."""
-        table = super().scores()
+    def item_bias(self) -> Tensor | None:
+        """β times what the propensity added in training."""
         if self.beta == 0:
-            return table
+            return None
         items = self.backbone.reps()[1]
-        return with_bias(table, self._serving_bias(items).float().cpu().numpy())
-
-    def score_user(self, user: Tensor, items: Tensor) -> Tensor:
-        """As :meth:`scores` for one user; ``items`` are all items."""
-        scores = super().score_user(user, items)
-        return scores if self.beta == 0 else scores + self._serving_bias(items)
-
-    def _serving_bias(self, items: Tensor) -> Tensor:
+        codes = torch.arange(len(items), device=items.device)
         # Scores are cosines, the unit of training is cosine / temperature.
         unit = self.temperature if self.loss_kind == "softmax" else 1.0
-        codes = torch.arange(len(items), device=items.device)
         return self.beta * unit / self.own_share * self.offset(items, codes)
 
 

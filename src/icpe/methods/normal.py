@@ -131,7 +131,7 @@ class Normal(Method):
             return (torch.logaddexp(positive / self.temperature, others) - positive / self.temperature).mean()
         return F.softplus(-positive).mean() + self.neg_weight * F.softplus(negative).mean()
 
-    def scores(self) -> ScoreTable:
+    def own_scores(self) -> ScoreTable:
         """Logits, or cosines where the softmax was trained on them."""
         users, items = self.backbone.reps()
         vectors = self.backbone.vectors(users, items)

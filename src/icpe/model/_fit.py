@@ -21,7 +21,7 @@ DEPTH = 20  # of the lists that validation looks at
 
 def fit(method: Method, train: Interactions, valid: Interactions | None = None, rng: int = 0, **settings: Any) -> Model:
     """Train a method; :meth:`icpe.methods.Method.fit` leads here."""
-    made: TrainSettings = make_from_settings(TrainSettings, settings, "fit")
+    made: TrainSettings = make_from_settings(TrainSettings, {**method.train_defaults(), **settings}, "fit")
     method = copy.deepcopy(method)  # the model keeps it: a second fit must not change the first one's model
     trainer = Trainer(method, train, rng, made, validator(train, valid))
     trainer.run()

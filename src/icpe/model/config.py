@@ -14,7 +14,7 @@ from icpe.data.catalogue import CATALOGUE
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
 from icpe.files import write_atomically
-from icpe.methods import Method, make_method
+from icpe.methods import Method, find_method, make_method
 from icpe.methods.base import make_from_settings, refuse_unknown
 from icpe.models import make_backbone
 from icpe.split import Parts, chronological, given, random, unbiased
@@ -33,7 +33,7 @@ class RunConfig:
             options of ``Interactions.read``.
         split: ``kind`` and its settings.
         backbone: ``name`` and its settings.
-        method: ``name`` and its settings.
+        method: ``name``, a ``preset`` and further settings, which win over the preset's.
         train: ``seed`` and the settings of the loop.
         evaluate: ``n``, the list lengths.
     """
@@ -116,11 +116,15 @@ class RunConfig:
         """The method on its backbone, not trained yet."""
         backbone, method = dict(self.backbone), dict(self.method)
         made = make_backbone(backbone.pop("name", "mf"), **backbone)
-        return make_method(method.pop("name", "normal"), made, **method)
+        name, preset = method.pop("name", "normal"), method.pop("preset", None)
+        if preset is not None:
+            method = {**find_method(name).preset(preset), **method}
+        return make_method(name, made, **method)
 
-    def train_settings(self) -> TrainSettings:
-        """Settings of the loop."""
+    def train_settings(self, method: Method) -> TrainSettings:
+        """Settings of the loop: the method's defaults, and what is said here."""
         values = {key: value for key, value in self.train.items() if key != "seed"}
+        values = {**method.train_defaults(), **values}
         made: TrainSettings = make_from_settings(TrainSettings, values, "[train]")
         return made
 

@@ -30,4 +30,5 @@ def fold_in_user(method: Method, history: IntArray) -> FloatArray:
         (new.grad,) = torch.autograd.grad(loss, new)  # not backward(), which would also fill the model's gradients
         optimizer.step()
     with torch.no_grad():
-        return method.score_user(new, items).float().numpy().copy()
+        scores, bias = method.score_user(new, items), method.item_bias()
+        return (scores if bias is None else scores + bias).float().numpy().copy()

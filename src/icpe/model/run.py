@@ -61,7 +61,8 @@ class Run:
         """
         self._refuse_existing(resume, force)
         # Mistakes in settings are told before a log is read, which may take long.
-        depths, method, settings = self.config.depths, self.config.make_method(), self.config.train_settings()
+        depths, method = self.config.depths, self.config.make_method()
+        settings = self.config.train_settings(method)
         parts = self.config.open_parts(progress=True)
         trainer = Trainer(method, parts.train, self.config.seed, settings, validator(parts.train, parts.valid))
         identity = self._identity(parts, method, settings.as_dict())

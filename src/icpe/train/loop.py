@@ -61,7 +61,7 @@ class Trainer:
         method.to(self.device)
         self._sampler = Sampler(train, method.negatives, settings.batch_size, seed)
         self.steps = settings.epochs * self._sampler.steps
-        self._interval = settings.evaluate_every or min(3000, max(500, self._sampler.steps))
+        self._interval = settings.evaluate_every or min(3000, max(250, self._sampler.steps))
         name = settings.optimizer or method.backbone.default_optimizer
         self._optimizer = Optimizer(name, method, settings.lr, self.device)
         self.position = Position()

@@ -19,7 +19,7 @@ class TrainSettings:
         lr: learning rate.
         optimizer: "adam" or "rmsprop"; None takes the backbone's (RMSprop for NeuMF, else Adam).
         patience: stop after so many validations without a better NDCG@20.
-        evaluate_every: steps between validations; None: an epoch, but at least 500 and at most 3000 steps.
+        evaluate_every: steps between validations; None: an epoch, but at least 250 and at most 3000 steps.
         device: "cpu", "cuda", "mps", "cuda:1", or "auto" for the best there is.
     """
 

@@ -1,0 +1,114 @@
+"""Results of several settings over several seeds, as a file of JSON lines and a table.
+
+A study is a TOML file: sections as in a run's config.toml hold for all, ``[cells."NAME"]`` holds what a cell changes,
+with the same sections. Seeds cut the data anew as well. What is done already is not done again.
+
+    python bench/results.py STUDY.toml --seeds 0-4 -o results.jsonl [--only NAME] [--workers 2] [--part test]
+"""
+
+import argparse
+import json
+import os
+import tomllib
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # before numpy is loaded: a worker has one core
+
+SHOWN = ("recall@20", "ndcg@20", "recall_head@20", "recall_niche@20", "ndcg_niche@20", "coverage@20", "apt@20")
+
+
+def run_cell(sections: dict[str, dict[str, Any]], seed: int) -> dict[str, Any]:
+    """Train and evaluate one setting with one seed."""
+    import torch
+
+    from icpe.model.config import RunConfig
+    from icpe.model.run import Run
+
+    torch.set_num_threads(1)
+    config = RunConfig(**sections).updated("train", {"seed": seed})
+    result = Run(config).train()
+    return {name: result[name] for name in ("steps", "best_step", "valid", "test", "seconds")}
+
+
+def merged(common: dict[str, Any], cell: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sections of a cell over the common ones; another method starts from its own defaults."""
+    sections = {name: dict(values) for name, values in common.items()}
+    for name, values in cell.items():
+        fresh = name == "method" and values.get("name", common.get("method", {}).get("name")) != common.get(
+            "method", {}
+        ).get("name")
+        sections[name] = dict(values) if fresh else {**sections.get(name, {}), **values}
+    return sections
+
+
+def read_done(path: Path) -> dict[tuple[str, int, str], dict[str, Any]]:
+    """Lines of the file by cell, seed and settings."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    records = [json.loads(line) for line in lines]
+    return {(one["cell"], one["seed"], json.dumps(one["sections"], sort_keys=True)): one for one in records}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--seeds", default="0-4", help="such as 0-4 or 100,101")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--only", action="append", help="cells that begin so")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--part", default="test", choices=["valid", "test"], help="what the table shows")
+    arguments = parser.parse_args()
+    content = tomllib.loads(arguments.study.read_text(encoding="utf-8"))
+    cells = content.pop("cells")
+    first, _, last = arguments.seeds.partition("-")
+    seeds = list(range(int(first), int(last) + 1)) if last else [int(one) for one in arguments.seeds.split(",")]
+    chosen = {
+        name: merged(content, cell)
+        for name, cell in cells.items()
+        if not arguments.only or any(name.startswith(start) for start in arguments.only)
+    }
+    done = read_done(arguments.output)
+    waiting = [
+        (name, seed, sections)
+        for seed in seeds
+        for name, sections in chosen.items()
+        if (name, seed, json.dumps(sections, sort_keys=True)) not in done
+    ]
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(arguments.workers) as pool:
+        jobs = {pool.submit(run_cell, sections, seed): (name, seed, sections) for name, seed, sections in waiting}
+        for job in as_completed(jobs):
+            name, seed, sections = jobs[job]
+            record = {"cell": name, "seed": seed, "sections": sections, **job.result()}
+            with arguments.output.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+            found = record[arguments.part]
+            shown = " ".join(f"{found[metric]:.4f}" for metric in SHOWN)
+            print(f"{name:<34} seed {seed:<4} {shown}  {record['seconds']:.0f} s", flush=True)
+    print_table(read_done(arguments.output), chosen, seeds, arguments.part)
+
+
+def print_table(
+    done: dict[tuple[str, int, str], dict[str, Any]], chosen: dict[str, Any], seeds: list[int], part: str
+) -> None:
+    """Mean and standard deviation over seeds, as Markdown."""
+    from statistics import mean, stdev
+
+    print(f"\n| {part}, {len(seeds)} seeds | " + " | ".join(SHOWN) + " |\n|---|" + "---|" * len(SHOWN))
+    for name, sections in chosen.items():
+        key = json.dumps(sections, sort_keys=True)
+        found = [done[name, seed, key][part] for seed in seeds if (name, seed, key) in done]
+        if not found:
+            continue
+        cells = []
+        for metric in SHOWN:
+            values = [one[metric] for one in found]
+            spread = f"±{stdev(values):.4f}" if len(values) > 1 else ""
+            cells.append(f"{mean(values):.4f}{spread}")
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Penalty, logit adjustment and in-batch softmax: values from their formulas, identities with Normal."""
+
+import numpy as np
+import pytest
+import torch
+
+from icpe import ICPE, MF, ConfigError, LightGCN, NeuMF, Normal
+from icpe.methods import Batch, InBatch, LogitAdjustment, PopularityPenalty
+from icpe.rng import stream
+from icpe.testing.logs import skewed_log
+from icpe.testing.methods import check_method
+from icpe.train import Trainer, TrainSettings
+
+LOG = skewed_log(users=40, items=30, pairs=400)
+COUNTS = np.maximum(LOG.item_counts, 1)
+LOG_POPULARITY = np.log(COUNTS / COUNTS.mean())
+INNER = (lambda: MF(dim=4, init_std=0.1), lambda: LightGCN(dim=4, layers=2))
+
+
+@pytest.mark.parametrize("loss", ["bce", "softmax"])
+@pytest.mark.parametrize("make", [PopularityPenalty, LogitAdjustment])
+def test_contract_of_methods(make, loss):
+    check_method(lambda backbone: make(backbone, loss=loss))
+
+
+def test_contract_of_in_batch():
+    check_method(InBatch, INNER)
+
+
+def built(method):
+    method.build(LOG, stream(0, "test"))
+    return method
+
+
+def trained(method):
+    Trainer(method, LOG, 0, TrainSettings(epochs=1, batch_size=64, lr=0.003)).run()
+    return [method.backbone.user_table.detach(), method.backbone.item_table.detach()]
+
+
+def test_penalty_is_subtracted_in_the_unit_of_training():
+    for loss, unit in (("bce", 1.0), ("softmax", 0.25)):
+        method = built(PopularityPenalty(MF(), loss=loss, temperature=0.25, c=0.6))
+        with torch.no_grad():
+            found = method.scores().block(np.arange(5), 0, 30)
+            plain = method.own_scores().block(np.arange(5), 0, 30)
+        assert np.allclose(found, plain - 0.6 * unit * LOG_POPULARITY, atol=1e-5)
+
+
+def test_penalty_may_be_changed_after_training():
+    model = PopularityPenalty(MF(dim=4), c=0.0).fit(LOG, epochs=3)
+    first, second = (model.adjusted(c=c).scores.block(np.arange(40), 0, 30) for c in (0.0, 2.0))
+    assert np.allclose(first - second, 2 * LOG_POPULARITY, atol=1e-5)
+    with pytest.raises(ConfigError, match="no setting 'reg'"):
+        model.adjusted(reg=1.0)
+    with pytest.raises(ConfigError, match="c is -1"):
+        model.adjusted(c=-1)
+
+
+@pytest.mark.parametrize("loss", ["bce", "softmax"])
+@pytest.mark.parametrize("backbone", [MF, NeuMF, LightGCN])
+def test_logit_adjustment_of_strength_zero_is_normal(backbone, loss):
+    settings = {"loss": loss, "temperature": 0.2, "reg": 1e-3}
+    plain = trained(Normal(backbone(), **settings))
+    for one, other in zip(trained(LogitAdjustment(backbone(), kappa=0.0, **settings)), plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    adjusted = trained(LogitAdjustment(backbone(), kappa=1.0, **settings))
+    assert not torch.allclose(adjusted[1], plain[1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["bce", "softmax"])
+@pytest.mark.parametrize("backbone", [MF, NeuMF])
+def test_logit_adjustment_is_icpe_with_a_fixed_propensity(backbone, loss):
+    settings = {"loss": loss, "temperature": 0.3, "kappa": 0.7, "reg": 0.0}
+    fixed = trained(ICPE(backbone(), propensity="popularity", weights_on="none", **settings))
+    for one, other in zip(trained(LogitAdjustment(backbone(), **settings)), fixed, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_in_batch_loss_by_hand():
+    method = built(InBatch(MF(dim=4, init_std=0.5), temperature=0.3, correction=0.4, reg=0.0))
+    users, items = torch.tensor([0, 1, 2, 3]), torch.tensor([5, 7, 5, 9])  # item 5 twice: not its own negative
+    loss = float(method.loss(Batch(users, items, torch.empty(0, dtype=torch.int64))).detach())
+    user, item = (one.detach().numpy().astype(float) for one in method.backbone.reps())
+    expected = 0.0
+    for row in range(4):
+        logits = {}
+        for column in range(4):
+            left, right = user[users[row]], item[items[column]]
+            cosine = left @ right / np.linalg.norm(left) / np.linalg.norm(right)
+            logits[column] = cosine / 0.3 - 0.4 * LOG_POPULARITY[items[column]]
+        others = [logits[column] for column in range(4) if column == row or items[column] != items[row]]
+        expected += (np.log(np.exp(others).sum()) - logits[row]) / 4
+    assert loss == pytest.approx(expected, abs=1e-5)
+
+
+def test_in_batch_needs_inner_products():
+    with pytest.raises(ConfigError, match="NeuMF scores pairs one by one"):
+        built(InBatch(NeuMF()))
