@@ -1,6 +1,7 @@
 """Lists are what sorting everything gives, however the work is cut."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 
 from icpe import ConfigError, DataError, IcpeError, Interactions
 from icpe.rank import Lists, stream_top_n, top_n
-from icpe.rank import topn as module
 
 
 class Matrix:
@@ -47,9 +47,14 @@ def full_sort(scores, users, n, hide=(), allow=None):
     return items, values
 
 
+@contextmanager
 def cut(compiled, chunk=512, tile=2048):
     """Rank with the compiled selection or the plain one, in other chunks and tiles."""
-    return patch.multiple(module, WORTH_COMPILING=0 if compiled else 10**12, CHUNK=chunk, TILE=tile)
+    with (
+        patch.multiple("icpe.rank.topn", WORTH_COMPILING=0 if compiled else 10**12, CHUNK=chunk, TILE=tile),
+        patch("icpe.rank.chunk.TILE", tile),
+    ):
+        yield
 
 
 def same(one, two):
@@ -211,7 +216,7 @@ def test_stream_gives_the_lists_in_bounded_pieces(world):
 
 
 def test_small_problems_do_without_the_compiler():
-    with patch("icpe.rank.topn._rank_by_tiles", side_effect=AssertionError("compiled")):
+    with patch("icpe.rank.chunk.Chunk._by_tiles", side_effect=AssertionError("compiled")):
         top_n(Matrix(np.zeros((100, 1000))), np.arange(100), 5)
         with pytest.raises(AssertionError, match="compiled"):
             top_n(Matrix(np.zeros((2000, 1001))), np.arange(2000), 5)

@@ -5,39 +5,20 @@ a list per user. The lists depend on the scores alone, not on how they were cut.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import numpy as np
 
 from icpe.data.interactions import Interactions
-from icpe.errors import ConfigError, DataError, IcpeError
+from icpe.errors import ConfigError, DataError
 from icpe.kernels import WORTH_COMPILING
+from icpe.rank.chunk import TILE, Chunk, hidden_items
+from icpe.rank.exact import best_exactly, exact_of
 from icpe.rank.lists import Lists
-from icpe.types import BoolArray, FloatArray, IntArray
+from icpe.rank.table import ScoreTable
+from icpe.types import BoolArray, IntArray
 
 CHUNK = 512  # users: enough for a matrix product to run at full speed
-TILE = 2048  # items: 512 × 2048 scores are 4 MB and are still in the cache when they are looked through
 _COPIES = 4  # a model may need a few arrays of a block's size to compute it
-
-
-class ScoreTable(Protocol):
-    """Scores of all users for all items, computed where asked.
-
-    Lists are the same bit for bit however the table is cut if a score does not depend on the block it is in.
-    Matrix products of BLAS round differently in the last bit for blocks of different shape; lists from them may
-    then differ where two scores agree to the last bit or two.
-    """
-
-    @property
-    def users(self) -> int:
-        """Number of users."""
-
-    @property
-    def items(self) -> int:
-        """Number of items."""
-
-    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
-        """Scores float32 [len(users), stop - start] of the users with the items from ``start`` to ``stop`` - 1."""
 
 
 def top_n(
@@ -104,75 +85,12 @@ def _stream(
     small: bool,
 ) -> Iterator[Lists]:
     width = scores.items if small else min(TILE, scores.items)
-    chunk = max(1, min(CHUNK, memory // (4 * _COPIES * (width + n))))
-    rank = _rank_plainly if small else _rank_by_tiles
-    for begin in range(0, len(users), chunk):
-        part = users[begin : begin + chunk]
-        starts, hidden = _hidden_items(hide, part)
-        items, values = rank(scores, part, n, starts, hidden, allowed)
-        yield Lists(part, items, values)
-
-
-def _rank_plainly(
-    scores: ScoreTable, users: IntArray, n: int, starts: IntArray, hidden: IntArray, allowed: BoolArray | None
-) -> tuple[IntArray, FloatArray]:
-    """The twin of the compiled selection: sort everything."""
-    values = np.full((len(users), scores.items), -np.inf, np.float32)
-    for start, stop in _tiles(scores.items, allowed):
-        values[:, start:stop] = scores.block(users, start, stop)
-    if allowed is not None:
-        values[:, ~allowed] = -np.inf
-    wrong = np.argwhere(np.isnan(values))
-    if len(wrong):
-        raise _not_a_number(users, *wrong[0])
-    values[np.repeat(np.arange(len(users)), np.diff(starts)), hidden] = -np.inf
-    order = np.argsort(-values, axis=1, kind="stable")[:, :n]
-    items, best = np.full((len(users), n), -1, np.int32), np.full((len(users), n), -np.inf, np.float32)
-    best[:, : order.shape[1]] = np.take_along_axis(values, order, axis=1)
-    items[:, : order.shape[1]] = order
-    items[best == -np.inf] = -1
-    return items, best
-
-
-def _rank_by_tiles(
-    scores: ScoreTable, users: IntArray, n: int, starts: IntArray, hidden: IntArray, allowed: BoolArray | None
-) -> tuple[IntArray, FloatArray]:
-    from icpe.kernels.select import Selection  # the compiler loads only where it is used
-
-    selection = Selection(len(users), n, starts, hidden, allowed)
-    for start, stop in _tiles(scores.items, allowed):
-        wrong = selection.add(scores.block(users, start, stop), start)
-        if wrong is not None:
-            raise _not_a_number(users, *wrong)
-    return selection.finish()
-
-
-def _tiles(items: int, allowed: BoolArray | None) -> Iterator[tuple[int, int]]:
-    """Start and stop of the tiles with at least one allowed item."""
-    for start in range(0, items, TILE):
-        stop = min(start + TILE, items)
-        if allowed is None or allowed[start:stop].any():
-            yield start, stop
-
-
-def _hidden_items(hide: Sequence[Interactions], users: IntArray) -> tuple[IntArray, IntArray]:
-    """Where each user's hidden items begin and end, int64 [users + 1], and the items, ascending for each user."""
-    rows, items = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-    for log in hide:
-        # Pairs are sorted by user, so a search needs no index of all users.
-        first, last = (np.searchsorted(log.user, users.astype(log.user.dtype), side) for side in ("left", "right"))
-        counts = last - first
-        ends = np.cumsum(counts)
-        place = np.arange(counts.sum()) + np.repeat(first - ends + counts, counts)
-        rows.append(np.repeat(np.arange(len(users)), counts))
-        items.append(log.item[place])
-    row, item = np.concatenate(rows), np.concatenate(items)
-    if len(hide) > 1:
-        order = np.lexsort((item, row))
-        item = item[order]
-    starts = np.zeros(len(users) + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=len(users)), out=starts[1:])
-    return starts, item
+    rows = max(1, min(CHUNK, memory // (4 * _COPIES * (width + n))))
+    exact = exact_of(scores, compiled=not small)
+    for begin in range(0, len(users), rows):
+        part = users[begin : begin + rows]
+        chunk = Chunk(part, *hidden_items(hide, part), allowed, compiled=not small)
+        yield Lists(part, *(chunk.best(scores, n) if exact is None else best_exactly(chunk, scores, exact, n)))
 
 
 def _check(scores: ScoreTable, n: int, hide: Sequence[Interactions], memory_mb: int) -> None:
@@ -202,10 +120,3 @@ def _mask(codes: IntArray, size: int) -> BoolArray:
     mask = np.zeros(size, np.bool_)
     mask[codes] = True
     return mask
-
-
-def _not_a_number(users: IntArray, row: int, item: int) -> IcpeError:
-    return IcpeError(
-        f"the score of user {users[row]} for item {item} (codes) is NaN, so there is no ranking: the model has "
-        "diverged. Train with a smaller learning rate, or go back to an earlier checkpoint"
-    )
