@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from icpe.cli.options import json_option, print_json
+from icpe.cli.options import beta_option, json_option, print_json
 from icpe.cli.train import as_text
 
 
@@ -16,15 +16,16 @@ from icpe.cli.train import as_text
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Look here first for the data of the run.",
 )
+@beta_option
 @json_option
-def evaluate(run: Path, depths: tuple[int, ...], data_dir: Path | None, as_json: bool) -> None:
+def evaluate(run: Path, depths: tuple[int, ...], data_dir: Path | None, beta: float | None, as_json: bool) -> None:
     """Measure a saved model on the parts it was made with.
 
     Example: icpe evaluate run -n 10 -n 20
     """
     from icpe.model.run import evaluate_run
 
-    result = evaluate_run(run, list(depths) or None, data_dir)
+    result = evaluate_run(run, list(depths) or None, data_dir, {} if beta is None else {"beta": beta})
     if as_json:
         print_json(result)
     else:

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+beta_option = click.option(
+    "--beta",
+    type=float,
+    help="Of ICPE, without training anew: share of popularity put back, 0 none, 1 all, below 0 more niche items.",
+)
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice."
 )

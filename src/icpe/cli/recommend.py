@@ -1,11 +1,12 @@
 """``icpe recommend``: lists for people."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from icpe.cli.options import json_option, print_json
+from icpe.cli.options import beta_option, json_option, print_json
 
 
 @click.command()
@@ -18,6 +19,7 @@ from icpe.cli.options import json_option, print_json
 @click.option(
     "--unknown", type=click.Choice(["raise", "warn", "ignore", "popular"]), default="raise", show_default=True
 )
+@beta_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A .parquet or .csv file.")
 @json_option
 def recommend(
@@ -28,6 +30,7 @@ def recommend(
     n: int,
     include_seen: bool,
     unknown: Any,
+    beta: float | None,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -42,6 +45,8 @@ def recommend(
     if sum([bool(users), everybody, history is not None]) != 1:
         raise ConfigError("say whose lists: --user ID (repeatable), --all, or --history ITEM,ITEM")
     model = load(run)
+    if beta is not None:
+        model = model.adjusted(beta=beta)
     if everybody:
         if output is None:
             raise ConfigError("--all writes to a file: name it with -o recs.parquet or recs.csv")
@@ -62,6 +67,11 @@ def recommend(
     if as_json:
         print_json(frame.to_dicts())
     elif output is None:
-        for row in frame.iter_rows(named=True):
-            who = f"{row['user_id']}  " if "user_id" in row else ""
-            click.echo(f"{who}{row['rank']:>3}  {row['score']:>9.4f}  {row['item_id']}  {row.get('name', '')}".rstrip())
+        _print(frame.iter_rows(named=True))
+
+
+def _print(rows: Iterable[dict[str, Any]]) -> None:
+    for row in rows:
+        who = f"{row['user_id']}  " if "user_id" in row else ""
+        name = row.get("name") or ""
+        click.echo(f"{who}{row['rank']:>3}  {row['score']:>9.4f}  {row['item_id']}  {name}".rstrip())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from icpe.errors import ConfigError, DataError
+from icpe.errors import ConfigError, DataError, IcpeError
 from icpe.files import write_atomically, write_json
 from icpe.methods import Method
 from icpe.model._evaluate import evaluate_part
@@ -22,6 +22,7 @@ from icpe.model.config import RunConfig
 from icpe.model.store import SETTINGS, load_model
 from icpe.split import Parts
 from icpe.train import Trainer, load_checkpoint, save_checkpoint
+from icpe.train.checkpoint import STATE
 from icpe.train.loop import Position
 
 CONFIG, RESULT, CURVE, CHECKPOINT = "config.toml", "result.json", "metrics.jsonl", "checkpoint"
@@ -71,7 +72,7 @@ class Run:
             self.config.write(self.folder / CONFIG, method, settings)
             write_json(self.folder / "split.json", parts.manifest)
         started = time.perf_counter()
-        with self._interrupts_between_steps():
+        with self._interrupts_between_steps(), self._checkpoint_named():
             trainer.run(
                 on_step=lambda position: self._after_step(trainer, identity, position),
                 on_evaluation=lambda record: self._note(trainer, identity, record),
@@ -99,6 +100,11 @@ class Run:
         # The identity goes through JSON, as the one it is compared with did: tuples become lists.
         found = load_checkpoint(folder / CHECKPOINT, json.loads(json.dumps(identity))) if resume else None
         kept: list[str] = []
+        if resume and found is None and (folder / RESULT).exists():
+            raise DataError(
+                f"{folder} holds a finished run without its checkpoint, so there is nothing to go on from; "
+                "train anew with --force, or into another folder"
+            )
         if found is not None:
             try:
                 trainer.restore(*found)
@@ -110,7 +116,7 @@ class Run:
             kept = _curve_until(folder / CURVE, trainer.position.step)
         else:
             # The old model goes too: beside a new config.toml it would be taken for this run's.
-            for stale in (*(folder / CHECKPOINT).glob("state*"), folder / RESULT, folder / SETTINGS):
+            for stale in (folder / RESULT, folder / SETTINGS, *(folder / CHECKPOINT).glob("state*")):
                 stale.unlink(missing_ok=True)
         for place in (folder, folder / CHECKPOINT):
             for path in place.glob(".*"):
@@ -157,6 +163,16 @@ class Run:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+
+    @contextmanager
+    def _checkpoint_named(self) -> Iterator[None]:
+        """Let a run that fails say what is left of it."""
+        try:
+            yield
+        except IcpeError as error:
+            if self.folder is None or not (self.folder / CHECKPOINT / STATE).exists():
+                raise
+            raise type(error)(f"{error}; {self.folder / CHECKPOINT} holds an earlier state") from error
 
     def _finish(
         self, trainer: Trainer, parts: Parts, depths: list[int], identity: dict[str, Any], seconds: float
@@ -209,10 +225,22 @@ def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
     return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
-def evaluate_run(folder: Path, depths: list[int] | None = None, data_dir: Path | None = None) -> dict[str, Any]:
+def evaluate_run(
+    folder: Path,
+    depths: list[int] | None = None,
+    data_dir: Path | None = None,
+    adjust: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Metrics of a saved run, from its model and its data read and cut again.
 
+    Args:
+        folder: of the run.
+        depths: list lengths; the run's if None.
+        data_dir: where to look first for its data.
+        adjust: other settings of ranking, as :meth:`Model.adjusted` takes them.
+
     Raises:
+        ConfigError: the method has no such setting of ranking.
         DataError: the folder holds no finished run, or the data are not those it was made with.
     """
     try:
@@ -220,8 +248,11 @@ def evaluate_run(folder: Path, depths: list[int] | None = None, data_dir: Path |
         hashes = json.loads((folder / "split.json").read_text(encoding="utf-8"))["hashes"]
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{folder} holds no finished run ({error}); train with `icpe train … -o {folder}`") from error
+    model = load_model(folder)
+    if adjust:
+        model = model.adjusted(**adjust)
     config = RunConfig.read(folder / CONFIG).updated("data", {"data_dir": data_dir})
     parts = config.open_parts()
     if parts.manifest["hashes"] != hashes:
         raise DataError(f"the data of {folder} have changed since it was made: content hashes of the split differ")
-    return {**result, **measure(load_model(folder), parts, depths or config.depths)}
+    return {**result, **measure(model, parts, depths or config.depths)}
