@@ -1,7 +1,8 @@
 """The four kinds of error a caller may have to handle.
 
 A message names the value, what was expected, what was found and what to do about it. The command line prints
-it as one line and exits with 2, so a message must make sense without a traceback.
+it as one line and exits with 2, so a message must make sense without a traceback; where it is the base class, as when
+training diverges, neither data nor settings are wrong by themselves and the exit code is 1.
 """
 
 

@@ -18,6 +18,7 @@ import pytest
 from icpe import split
 from icpe.cli import run
 from icpe.cli.dotted import parse_value
+from icpe.model.config import RunConfig
 from icpe.testing import skewed_log
 
 PROMISED = {
@@ -258,6 +259,17 @@ def test_resume_of_a_finished_run_changes_nothing(icpe, log_file, finished):
     assert contents(Path("run")) == before
 
 
+def test_resume_of_a_finished_run_without_its_checkpoint_is_refused(icpe, log_file, finished):
+    """Not trained anew in silence."""
+    shutil.copytree(finished, "run")
+    shutil.rmtree("run/checkpoint")
+    before = contents(Path("run"))
+    code, out, err = icpe("train", log_file, *QUICK, "-o", "run", "--resume")
+    assert (code, out) == (2, "")
+    assert "run holds a finished run without its checkpoint" in err
+    assert contents(Path("run")) == before
+
+
 def test_resume_where_nothing_was_begun_begins(icpe, log_file, finished):
     assert icpe("train", log_file, *QUICK, "-o", "run", "--resume")[0] == 0
     assert contents(Path("run")) == contents(finished)
@@ -305,6 +317,11 @@ def remove_tensors(folder):
     next((folder / "checkpoint").glob("*.safetensors")).unlink()
 
 
+def break_identity(folder):
+    path = folder / "checkpoint" / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "identity": "mine"}))
+
+
 def swap_tensors(folder):
     shutil.copy(folder / "model.safetensors", next((folder / "checkpoint").glob("*.safetensors")))
 
@@ -315,6 +332,7 @@ def swap_tensors(folder):
         (break_json, r"state\.json is damaged"),
         (break_format, "has format 99, this version reads 1"),
         (break_record, "does not hold this run's state"),
+        (break_identity, r"state\.json is damaged"),
         (break_tensors, "is damaged or missing"),
         (remove_tensors, "is damaged or missing"),
         (swap_tensors, "does not hold this run's state"),
@@ -451,10 +469,39 @@ def test_given_parts(icpe):
 
 def test_a_diverging_run_says_so(icpe, log_file):
     code, out, err = icpe("train", log_file, *QUICK, "--train.lr", "1e30", "--train.batch_size", "64", "-o", "run")
-    assert code in (1, 2)
+    assert code == 1, "neither the data nor a setting by itself is wrong"
     assert out == ""
     assert re.search(r"the loss is (nan|inf) at step \d+ with lr=1e\+30\. Try a smaller learning rate", err), err
     assert json.loads(Path("run/checkpoint/state.json").read_text())["record"]["step"] >= 1
+    assert err.rstrip().endswith("; run/checkpoint holds an earlier state")
+    code, _, err = icpe("train", log_file, *QUICK, "--train.lr", "1e30", "--train.batch_size", "64")
+    assert code == 1
+    assert "checkpoint" not in err, "nothing is kept without a folder"
+
+
+def test_evaluate_from_another_folder(icpe, log_file, monkeypatch):
+    """Paths in config.toml hold from anywhere; names of the catalogue stay names."""
+    Path("here").mkdir()
+    Path("there").mkdir()
+    monkeypatch.chdir("here")
+    shutil.copy(log_file, "log.csv")
+    assert icpe("train", "log.csv", *QUICK, "-o", "run")[0] == 0
+    result = json.loads(Path("run/result.json").read_text())
+    monkeypatch.chdir("../there")
+    code, out, err = icpe("evaluate", "../here/run", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == result
+    assert icpe("train", "--config", "../here/run/config.toml", "-o", "again")[0] == 0
+    assert contents(Path("again")) == contents(Path("../here/run"))
+
+
+@pytest.mark.parametrize(("key", "value"), [("source", "demo"), ("k_core", 5), ("format", "csv")])
+def test_other_settings_of_the_data_stay_as_they_are(key, value, tmp_path):
+    config = RunConfig(data={key: value, "data_dir": "sets", "valid": Path("valid.csv")})
+    method = config.make_method()
+    config.write(tmp_path / "config.toml", method, config.train_settings(method))
+    data = RunConfig.read(tmp_path / "config.toml").data
+    assert data == {key: value, "data_dir": str(Path("sets").absolute()), "valid": str(Path("valid.csv").absolute())}
 
 
 def test_lists_from_the_command_line(icpe, finished):

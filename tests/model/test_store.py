@@ -210,6 +210,47 @@ def test_a_failing_save_leaves_the_old_model(folder, monkeypatch):
     assert load(folder).recommend(n=5).equals(before)
 
 
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the rename", "after the rename"])
+def test_a_save_that_is_killed_leaves_one_model_or_none(saved, tmp_path, monkeypatch, after):
+    """At every rename: what loads is the old model or the new one, never new parameters with old settings."""
+    old = load(saved)
+    new = Normal(type(old.method.backbone)(**old.method.backbone.settings())).fit(old.log, rng=9, epochs=1)
+    assert new.method.settings() == old.method.settings(), "equal shapes: only the numbers tell them apart"
+    lists, replace = [model.recommend(n=5) for model in (old, new)], Path.replace
+    assert not lists[0].equals(lists[1])
+    outcomes = []
+    for die_at in range(1, 20):
+        folder = shutil.copytree(saved, tmp_path / f"{die_at}")
+        done = []
+
+        def counted(self, target, done=done, die_at=die_at):
+            done.append(target)
+            if len(done) == die_at and not after:
+                raise Killed
+            replace(self, target)
+            if len(done) == die_at:
+                raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", counted)
+            try:
+                new.save(folder)
+                break
+            except Killed:
+                pass
+        try:
+            outcomes.append([one.equals(load(folder).recommend(n=5)) for one in lists].index(True))
+        except DataError as error:
+            assert "holds no model" in str(error)
+            outcomes.append("none")
+    kinds = list(dict.fromkeys(outcomes))
+    assert kinds == ([0, "none", 1] if after else [0, "none"])
+
+
 def test_a_model_stored_by_the_first_version_is_still_read():
     """Golden: the folder was written once and stays; a change of format must go on reading it."""
     model = load(STORED / "model")

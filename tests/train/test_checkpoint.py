@@ -89,6 +89,8 @@ def cut_tensors(folder):
         (lambda folder: write_state(folder, "[1]"), "state.json is damaged"),
         (lambda folder: write_state(folder, '{"format": 1}'), "state.json is damaged"),
         (lambda folder: (folder / "state.json").write_bytes(b"\xff\xfe\x00"), "state.json is damaged"),
+        (lambda folder: change_state(folder, identity=["seed"]), "state.json is damaged"),
+        (lambda folder: change_state(folder, identity=None), "state.json is damaged"),
         (lambda folder: change_state(folder, format=2), "has format 2, this version reads 1"),
         (cut_tensors, "state-7.safetensors is damaged or missing"),
         (lambda folder: (folder / "state-7.safetensors").write_bytes(b"{}"), "is damaged or missing"),

@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> int:
         return 2
     except IcpeError as error:
         click.echo(f"error: {error}", err=True)
-        return 2
+        return 1 if type(error) is IcpeError else 2  # the base class: nothing was wrong with data or settings
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return 130

@@ -23,6 +23,8 @@ from icpe.train import TrainSettings
 SECTIONS = ("data", "split", "backbone", "method", "train", "evaluate")
 _DATA = ("train", "valid", "test", "k_core", "data_dir", *inspect.signature(Interactions.read).parameters)
 
+_PATHS = ("source", "train", "valid", "test", "data_dir", "item_info")
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -131,7 +133,7 @@ class RunConfig:
     def write(self, path: Path, method: Method, settings: TrainSettings) -> None:
         """Write all effective values, defaults included."""
         content = {
-            "data": {key: str(value) if isinstance(value, Path) else value for key, value in self.data.items()},
+            "data": {key: _from_anywhere(key, value) for key, value in self.data.items()},
             "split": self.split,
             "backbone": {"name": method.backbone.name, **method.backbone.settings()},
             "method": {"name": method.name, **method.settings()},
@@ -140,3 +142,10 @@ class RunConfig:
         }
         text = tomli_w.dumps(content)
         write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
+
+
+def _from_anywhere(key: str, value: Any) -> Any:
+    """A setting of ``[data]`` as it stands in the file: paths that hold in other working folders too."""
+    if key not in _PATHS or not isinstance(value, str | Path) or (key == "source" and str(value) in CATALOGUE):
+        return value
+    return str(Path(value).absolute())

@@ -1,10 +1,12 @@
 """Lists on their way out: with names, into files."""
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from icpe import columns as col
 from icpe.data.interactions import Interactions
@@ -37,7 +39,7 @@ def with_names(lists: pl.DataFrame, log: Interactions) -> pl.DataFrame:
 def write_lists(pieces: Iterable[pl.DataFrame], path: Path) -> int:
     """Write lists to Parquet or CSV, by suffix; returns the number of rows.
 
-    CSV is written piece by piece, so memory holds one; Parquet needs all lists in memory, 20 bytes or so a row.
+    Lists are written as they come, so memory holds a few pieces and not all of them.
     """
     if path.suffix not in (".parquet", ".csv"):
         raise ConfigError(f"{path} should end in .parquet or .csv")
@@ -55,7 +57,19 @@ def write_lists(pieces: Iterable[pl.DataFrame], path: Path) -> int:
                 for number, piece in enumerate(counted()):
                     piece.write_csv(file, include_header=number == 0)
         else:
-            pl.concat(list(counted())).write_parquet(temporary)
+            _write_parquet(counted(), temporary)
 
     write_atomically(path, write)
     return rows
+
+
+def _write_parquet(pieces: Iterable[pl.DataFrame], path: Path) -> None:
+    """One file from pieces, in their order."""
+    rest = iter(pieces)
+    first = next(rest)
+
+    def source(*_: object) -> Iterator[pl.DataFrame]:
+        yield from itertools.chain([first], rest)
+
+    # A lazy frame that asks for the pieces, and a writer that takes one after the other.
+    register_io_source(source, schema=first.schema).sink_parquet(path)

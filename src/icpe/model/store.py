@@ -1,6 +1,7 @@
 """A model in a folder: parameters in safetensors, settings in JSON, ids in Parquet. No pickle anywhere."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,20 @@ USERS, ITEMS, SEEN = "users.parquet", "items.parquet", "seen.parquet"
 
 
 def save_model(model: Model, folder: Path) -> None:
-    """Write the model; the settings, which make it whole, come last."""
+    """Write the model; the settings, which make it whole, come last.
+
+    Whatever stops it, the folder holds the old model, the new one or none, and never parts of both.
+    """
     log, method = model.log, model.method
     tensors = {name: value.detach().cpu().contiguous() for name, value in method.state_dict().items()}
     items = log.items.to_frame() if log.item_info is None else log.item_info
     seen = pl.DataFrame({"user": log.user, "item": log.item})
-    write_atomically(folder / PARAMETERS, lambda path: save_file(tensors, path))
-    for name, frame in ((USERS, log.users.to_frame()), (ITEMS, items), (SEEN, seen)):
-        write_atomically(folder / name, frame.write_parquet)
+    writers: dict[str, Callable[[Path], object]] = {
+        PARAMETERS: lambda path: save_file(tensors, path),
+        USERS: log.users.to_frame().write_parquet,
+        ITEMS: items.write_parquet,
+        SEEN: seen.write_parquet,
+    }
     content = {
         "format": FORMAT,
         "backbone": {"name": method.backbone.name, "settings": method.backbone.settings()},
@@ -42,6 +49,16 @@ def save_model(model: Model, folder: Path) -> None:
         "pairs": len(log),
         "train_hash": log.content_hash,
     }
+    staged = {name: folder / f".{Path(name).stem}-newfiles{Path(name).suffix}" for name in writers}
+    try:
+        for name, path in staged.items():
+            write_atomically(path, writers[name])
+        (folder / SETTINGS).unlink(missing_ok=True)
+        for name, path in staged.items():
+            path.replace(folder / name)
+    finally:
+        for path in staged.values():
+            path.unlink(missing_ok=True)
     write_json(folder / SETTINGS, content)
 
 

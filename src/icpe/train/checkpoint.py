@@ -16,6 +16,7 @@ from icpe.errors import DataError
 from icpe.files import write_atomically, write_json
 
 FORMAT = 1
+STATE = "state.json"
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], record: dict[str, Any], identity: dict[str, Any]) -> None:
@@ -23,7 +24,7 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], record: dict[str, 
     name = f"state-{record['step']}.safetensors"
     whole = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
     write_atomically(folder / name, lambda path: save_file(whole, path))
-    write_json(folder / "state.json", {"format": FORMAT, "tensors": name, "identity": identity, "record": record})
+    write_json(folder / STATE, {"format": FORMAT, "tensors": name, "identity": identity, "record": record})
     for old in folder.glob("state-*.safetensors"):
         if old.name != name:
             old.unlink(missing_ok=True)
@@ -35,13 +36,13 @@ def load_checkpoint(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, T
     Raises:
         DataError: the checkpoint is damaged, of another version, or of a run with other data or settings.
     """
-    path = folder / "state.json"
+    path = folder / STATE
     if not path.exists():
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version, name, record = content["format"], content["tensors"], content["record"]
-        found = content["identity"]
+        found = dict(content["identity"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged ({error}); train again without --resume, into another folder") from error
     if version != FORMAT:

@@ -146,8 +146,7 @@ class Trainer:
             if not math.isfinite(value):
                 raise IcpeError(
                     f"the loss is {value} at step {self.position.step + 1} with lr={self.settings.lr:g}. "
-                    f"Try a smaller learning rate, such as --train.lr {self.settings.lr / 10:g}; "
-                    "a checkpoint before this step is kept"
+                    f"Try a smaller learning rate, such as --train.lr {self.settings.lr / 10:g}"
                 )
             loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()

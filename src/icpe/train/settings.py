@@ -36,6 +36,8 @@ class TrainSettings:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise ConfigError(f"{name} is {value!r}; expected a whole number from 1 up")
+        if not isinstance(self.device, str):
+            raise ConfigError(f"device is {self.device!r}; expected a name such as 'cpu', 'cuda' or 'auto'")
         check_number("lr", self.lr, least=0.0, open_left=True)
         if self.optimizer is not None:
             check_choice("optimizer", self.optimizer, ("adam", "rmsprop"))
@@ -55,7 +57,7 @@ class TrainSettings:
             name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         try:
             device = torch.device(name)
-            torch.empty(0, device=device)
+            torch.zeros(1, device=device).tolist()  # "meta" has no numbers
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise ConfigError(
                 f"device {self.device!r} is not available here; `icpe doctor` lists those that are, 'cpu' always is"
