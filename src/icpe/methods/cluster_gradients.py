@@ -16,7 +16,7 @@ from icpe.types import FloatArray, IntArray
 # User codes and item codes → the rows of the users, and the loss of each pair.
 PairLosses = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 _AT_ONCE = 1 << 16  # scores in one pass
-_AT_MOST = 1 << 17  # scores in all, where a pass is expensive
+_AT_MOST = 1 << 16  # scores in all, where a pass is expensive
 
 
 @contextmanager

@@ -84,7 +84,7 @@ class ItemClusters(nn.Module):
         if kind == "popularity":
             labels = popularity_quantiles(self._counts, most)
         else:
-            codes = self.autoencoder.fit_codes(items).cpu().double().numpy()
+            codes = self.autoencoder.fit_codes(items, rng).cpu().double().numpy()
             rank = gaussian_rank(propensity)
             if kind == "propensity":
                 labels = popularity_clusters(propensity_features(codes, propensity), rank, most, rng)

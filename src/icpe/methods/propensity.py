@@ -1,7 +1,7 @@
 """How much everybody is drawn to an item, whoever they are: the global propensity."""
 
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from icpe.models.base import uniform_matrix
+
+_LEAK = 0.01
 
 
 class GlobalPropensity(nn.Module):
@@ -31,8 +33,29 @@ class GlobalPropensity(nn.Module):
 
     def forward(self, items: Tensor) -> Tensor:
         """Propensities of representations, [..., D] → [...]."""
-        hidden = F.leaky_relu(F.linear(items, self.inner, self.inner_bias))
-        return F.linear(hidden, self.outer, self.outer_bias).squeeze(-1)
+        numbers = (self.inner, self.inner_bias, self.outer, self.outer_bias)
+        propensity: Tensor = _TwoLayers.apply(items, *numbers)  # type: ignore[no-untyped-call]
+        return propensity
+
+
+class _TwoLayers(torch.autograd.Function):
+    """The network as one operation: on a batch's few rows autograd's bookkeeping costs more than the sums."""
+
+    @staticmethod
+    def forward(ctx: Any, items: Tensor, inner: Tensor, inner_bias: Tensor, outer: Tensor, bias: Tensor) -> Tensor:
+        hidden = F.leaky_relu(F.linear(items, inner, inner_bias), _LEAK)
+        ctx.save_for_backward(items, inner, outer, hidden)
+        return F.linear(hidden, outer, bias).squeeze(-1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        items, inner, outer, hidden = ctx.saved_tensors
+        width = hidden.shape[-1]
+        grad, rows, hidden = gradients[0].reshape(-1, 1), items.reshape(-1, inner.shape[1]), hidden.reshape(-1, width)
+        at_hidden = grad * outer
+        at_hidden = torch.where(hidden > 0, at_hidden, _LEAK * at_hidden)
+        at_items = (at_hidden @ inner).view_as(items)
+        return at_items, at_hidden.T @ rows, at_hidden.sum(0), grad.T @ hidden, grad.sum(0)
 
 
 class Autoencoder(nn.Module):
@@ -50,6 +73,7 @@ class Autoencoder(nn.Module):
     code: ClassVar[int] = 8
     steps: ClassVar[int] = 30
     lr: ClassVar[float] = 1e-2
+    sample: ClassVar[int] = 4096
 
     def __init__(self, width: int, rng: np.random.Generator) -> None:
         super().__init__()
@@ -59,26 +83,28 @@ class Autoencoder(nn.Module):
             self.register_buffer(f"weight_{layer}", weight)
             self.register_buffer(f"bias_{layer}", torch.zeros(wide))
 
-    def fit_codes(self, items: Tensor) -> Tensor:
+    def fit_codes(self, items: Tensor, rng: np.random.Generator) -> Tensor:
         """Train for some steps on the representations [items, D] and return their codes [items, 8].
 
         Representations are divided by their spread first and codes after, so that neither depends on how far training
-        has come.
+        has come. Of many items a sample, drawn by ``rng``, is enough to learn from.
         """
-        items = items.detach()
-        inputs = (items - items.mean(0)) / items.std().clamp_min(1e-12)
+        inputs = _standard(items.detach())
+        sample = inputs
+        if len(inputs) > self.sample:
+            drawn = torch.from_numpy(rng.choice(len(inputs), self.sample, replace=False))
+            sample = inputs[drawn.to(inputs.device)]
         numbers = [buffer.detach().clone().requires_grad_() for buffer in self.buffers()]
         optimizer = torch.optim.Adam(numbers, lr=self.lr)
         with torch.enable_grad():
             for _ in range(self.steps):
                 optimizer.zero_grad()
-                F.mse_loss(self._run(inputs, numbers, 4), inputs).backward()  # type: ignore[no-untyped-call]
+                F.mse_loss(self._run(sample, numbers, 4), sample).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
         for buffer, number in zip(self.buffers(), numbers, strict=True):
             buffer.copy_(number.detach())
         with torch.no_grad():
-            codes = self._run(inputs, numbers, 2)
-            return (codes - codes.mean(0)) / codes.std().clamp_min(1e-12)
+            return _standard(self._run(inputs, numbers, 2))
 
     @staticmethod
     def _run(values: Tensor, numbers: list[Tensor], layers: int) -> Tensor:
@@ -88,3 +114,9 @@ class Autoencoder(nn.Module):
             if layer % 2 == 0:
                 values = F.leaky_relu(values)
         return values
+
+
+def _standard(rows: Tensor) -> Tensor:
+    """Rows around 0 with a spread of 1 over all numbers."""
+    centred = rows - rows.mean(0)
+    return centred / centred.std().clamp_min(1e-12)
