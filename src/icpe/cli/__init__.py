@@ -15,6 +15,7 @@ from icpe.cli.demo import demo
 from icpe.cli.doctor import doctor
 from icpe.cli.evaluate import evaluate
 from icpe.cli.recommend import recommend
+from icpe.cli.report import report
 from icpe.cli.split import split
 from icpe.cli.train import train
 from icpe.errors import IcpeError
@@ -29,7 +30,7 @@ def cli() -> None:
     """
 
 
-for _command in (data, demo, doctor, evaluate, recommend, split, train):
+for _command in (data, demo, doctor, evaluate, recommend, report, split, train):
     cli.add_command(_command)
 
 

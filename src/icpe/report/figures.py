@@ -11,6 +11,7 @@ from icpe.data.popularity import head_mask, lorenz
 from icpe.errors import ConfigError
 from icpe.files import write_atomically
 from icpe.split.parts import Parts
+from icpe.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 def long_tail(log: Interactions) -> "Figure":
     """Left: interactions of every item, most popular first. Right: how much the most popular items take together."""
-    figure, (left, right) = _panels(2)
+    figure, (left, right) = panels(2)
     counts = np.sort(log.item_counts)[::-1]
     head = int(head_mask(log.item_counts).sum())
     ranks = np.arange(1, len(counts) + 1)
@@ -62,15 +63,14 @@ def long_tail(log: Interactions) -> "Figure":
 
 def split_balance(parts: Parts) -> "Figure":
     """Share of each part that falls on each tenth of the items, the most popular in training first."""
-    figure, (axes,) = _panels(1)
+    figure, (axes,) = panels(1)
     order = np.argsort(-parts.train.item_counts, kind="stable")
     width = 0.38
     for shift, part, colour, label in (
         (-width / 2, parts.train, GREY, "train"),
         (width / 2, parts.test, NICHE, "test"),
     ):
-        curve = np.concatenate([[0], np.cumsum(part.item_counts[order])]) / max(len(part), 1)
-        shares = np.diff(np.interp(np.linspace(0, len(order), 11), np.arange(len(curve)), curve))
+        shares = np.diff(shares_along(part.item_counts, order, 10))
         axes.bar(np.arange(10) + shift, 100 * shares, width, color=colour, label=label)
     axes.axhline(10, color=HEAD, linestyle=":", linewidth=1.2)
     axes.annotate("every item the same", (9.45, 10), (9.45, 11), color=HEAD, ha="right")
@@ -81,6 +81,20 @@ def split_balance(parts: Parts) -> "Figure":
     name = parts.recipe["split"] + (f" ({settings})" if settings else "")
     axes.set_title(f"Split {name}: where training and test interactions fall", loc="left")
     return figure
+
+
+def shares_along(counts: IntArray, order: IntArray, pieces: int) -> FloatArray:
+    """Share of ``counts`` [items] on the items from the first of ``order`` up to each of ``pieces`` borders.
+
+    Returns:
+        float64 [pieces + 1], from 0 to 1.
+
+    Example:
+        >>> shares_along(np.array([1, 6, 3, 0]), np.array([1, 2, 0, 3]), 2).tolist()
+        [0.0, 0.9, 1.0]
+    """
+    curve = np.concatenate([[0], np.cumsum(counts[order])]) / max(counts.sum(), 1)
+    return np.asarray(np.interp(np.linspace(0, len(order), pieces + 1), np.arange(len(curve)), curve))
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
@@ -99,13 +113,14 @@ def check_suffix(path: Path) -> None:
         raise ConfigError(f"{path} cannot be drawn: the name should end in {', '.join(SUFFIXES)}")
 
 
-def _panels(count: int) -> tuple["Figure", Any]:
+def panels(count: int, size: tuple[float, float] | None = None) -> tuple["Figure", Any]:
+    """A figure with axes side by side, in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ConfigError("figures need matplotlib, which is not installed: pip install 'icpe[plot]'") from error
-    figure = Figure(figsize=(5.2 * count if count > 1 else 8.0, 4.2), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(1, count))
-    for axes in panels:
+    figure = Figure(figsize=size or (5.2 * count if count > 1 else 8.0, 4.2), layout="constrained")
+    made = np.atleast_1d(figure.subplots(1, count))
+    for axes in made:
         axes.spines[["top", "right"]].set_visible(False)
-    return figure, panels
+    return figure, made

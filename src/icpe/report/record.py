@@ -1,0 +1,125 @@
+"""What the folders of finished runs tell."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from icpe.errors import DataError
+from icpe.metrics.exposure import exposure
+from icpe.model import Model, load
+from icpe.model.config import RunConfig
+from icpe.rank import top_n
+from icpe.types import IntArray
+
+_USERS = 5000  # whose lists are counted; more would change shares by less than a picture shows
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    """A finished run, as reports need it.
+
+    Attributes:
+        folder: where it lies.
+        label: a name to tell it from the others of the report.
+        config: all settings.
+        manifest: of the split.
+        result: metrics on validation and test.
+        curve: a record for each validation.
+        model: the trained model.
+    """
+
+    folder: Path
+    label: str
+    config: RunConfig
+    manifest: dict[str, Any]
+    result: dict[str, Any]
+    curve: list[dict[str, Any]]
+    model: Model
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunRecord":
+        """Read a run.
+
+        Raises:
+            DataError: the folder holds no finished run.
+        """
+        try:
+            manifest, result = (
+                json.loads((folder / name).read_text("utf-8")) for name in ("split.json", "result.json")
+            )
+            curve = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{folder} holds no finished run ({error}); train with `icpe train … -o {folder}`"
+            ) from error
+        model = load(folder)
+        config = RunConfig.read(folder / "config.toml")
+        return cls(folder, type(model.method).__name__, config, manifest, result, curve, model)
+
+    @property
+    def part(self) -> str:
+        """The part the figures are about: the test part, if there is one."""
+        return "test" if "test" in self.result else "valid"
+
+    @property
+    def values(self) -> dict[str, float | None]:
+        """Metrics on that part."""
+        found: dict[str, float | None] = self.result.get(self.part, {})
+        return found
+
+    @property
+    def n(self) -> int:
+        """Length of the lists: 20 if the run was measured there."""
+        return 20 if 20 in self.config.depths else self.config.depths[0]
+
+    @cached_property
+    def listed(self) -> IntArray:
+        """Codes of up to 5,000 users, evenly over all."""
+        size = len(self.model.log.users)
+        return np.unique(np.linspace(0, size - 1, min(size, _USERS)).astype(np.int32))
+
+    @cached_property
+    def shown(self) -> IntArray:
+        """In how many of their lists each item is, int64 [items]; what they have used in training is hidden."""
+        log = self.model.log
+        lists = top_n(self.model.scores, self.listed, min(self.n, len(log.items)), hide=[log])
+        return exposure(lists.items, len(log.items))
+
+    @property
+    def diagnostics(self) -> list[dict[str, Any]]:
+        """What ICPE noted at each validation, with the step; empty for other methods."""
+        return [{"step": record["step"], **record["icpe"]} for record in self.curve if "icpe" in record]
+
+    @property
+    def kept(self) -> int:
+        """The step whose state was kept."""
+        return int(self.result["best_step"])
+
+
+def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
+    """The runs with labels that tell them apart.
+
+    Raises:
+        DataError: a folder holds no finished run, or the runs are of different data or splits.
+    """
+    runs = [RunRecord.read(folder) for folder in folders]
+    for run in runs[1:]:
+        if run.manifest["hashes"] != runs[0].manifest["hashes"]:
+            raise DataError(
+                f"{run.folder} and {runs[0].folder} were trained on different data or splits, so their figures cannot "
+                "be compared; train both with the same data and the same [split], seed included"
+            )
+    names = (
+        [run.label for run in runs],
+        [f"{run.label} on {type(run.model.method.backbone).__name__}" for run in runs],
+        [f"{run.label} ({run.folder.name})" for run in runs],
+        [f"{run.label} ({run.folder})" for run in runs],
+    )
+    labels = next((some for some in names if max(Counter(some).values()) == 1), names[-1])
+    return [replace(run, label=label) for run, label in zip(runs, labels, strict=True)]
