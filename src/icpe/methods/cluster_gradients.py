@@ -56,8 +56,9 @@ def gram_by_autograd(
     """
     of_pair = labels[item]
     pairs = np.arange(len(item))
-    if rng is not None and at_rows and len(pairs) * scores > _AT_MOST:
-        pairs = rng.choice(len(pairs), max(_AT_MOST // scores, 1024), replace=False)
+    affordable = max(_AT_MOST // scores, 1024)
+    if rng is not None and at_rows and len(pairs) > affordable:
+        pairs = rng.choice(len(pairs), affordable, replace=False)
     at_once = max(_AT_ONCE // scores, 256)
     found = [
         _gradient(backbone, losses, user, item, pairs[of_pair[pairs] == cluster], at_rows, at_once)
