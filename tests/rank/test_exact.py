@@ -10,12 +10,14 @@ from unittest.mock import patch
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
-from icpe import Interactions
+from icpe import Interactions, NeuMF
 from icpe.models.scores import DotScores
 from icpe.rank import Lists, top_n
 from icpe.rank.chunk import Chunk
 from icpe.rank.exact import ExactProducts, best_exactly, exact_of
+from icpe.testing import skewed_log
 
 USERS, ITEMS = 130, 700
 
@@ -189,6 +191,24 @@ def test_short_lists_and_what_may_not_be_listed():
 def test_other_tables_are_taken_at_their_word():
     assert exact_of(Matrix(np.zeros((2, 3))), compiled=False) is None
     assert exact_of(DotScores(*(np.zeros((2, 3)) for _ in range(2))), compiled=False) is None
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_scores_of_a_tower_do_not_depend_on_the_company(threads):
+    """NeuMF has no exact form; its blocks are computed user by user."""
+    backbone = NeuMF(dim=24, layers=(20, 10), init_std=0.5)
+    backbone.build(skewed_log(users=40, items=3000, pairs=5000), np.random.default_rng(0))
+    with torch.no_grad():
+        table = backbone.scores(*backbone.reps())
+    with cut(compiled=False):
+        whole = top_n(table, np.arange(40), 20)
+    torch.set_num_threads(threads)
+    try:
+        for compiled, chunk in ((False, 1), (True, 7), (True, 39), (True, 512)):
+            with cut(compiled, chunk):
+                assert same(whole, top_n(table, np.arange(40), 20)), (compiled, chunk)
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_threads_of_the_matrix_product_do_not_matter():

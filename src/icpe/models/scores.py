@@ -173,7 +173,7 @@ class NeuMFScores:
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
-        scores = self.linear.block(users, start, stop)
+        scores = np.empty((len(users), stop - start), np.float32)
         user_hidden = torch.from_numpy(self.user_hidden[users])
         item_hidden = torch.from_numpy(self.item_hidden)
         layers = [(torch.from_numpy(weight), torch.from_numpy(bias)) for weight, bias in self.layers]
@@ -182,8 +182,10 @@ class NeuMFScores:
         for first in range(start, stop, _ROWS):
             last = min(first + _ROWS, stop)
             part, fitting = item_hidden[first:last], [tile[: last - first] for tile in tiles]
-            for row, of_user in zip(scores, user_hidden, strict=True):
-                row[first - start : last - start] += _tower(of_user, part, layers, fitting).mv(output).numpy()
+            # User by user, so that nothing depends on who else is asked for: products of other shapes round otherwise.
+            for row, user, of_user in zip(scores, users, user_hidden, strict=True):
+                tower = _tower(of_user, part, layers, fitting).mv(output).numpy()
+                row[first - start : last - start] = self.linear.block(np.array([user]), first, last)[0] + tower
         return scores
 
 
