@@ -5,6 +5,7 @@
 Runs in the peers' own environment and imports nothing of icpe.
 """
 
+import contextlib
 import json
 import logging
 import resource
@@ -49,7 +50,7 @@ def recbole(folder: Path, task: str, name: str) -> float:
     from recbole.data import create_dataset, data_preparation
     from recbole.utils import get_model, get_trainer, init_seed
 
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):  # it writes logs where it stands
         home = Path(place) / "gowalla"
         home.mkdir()
         for part, file in (("train", "train.txt"), ("valid", "test.txt"), ("test", "test.txt")):
@@ -144,5 +145,5 @@ if __name__ == "__main__":
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
     library, task, name = sys.argv[2:5]
-    rate = {"recbole": recbole, "implicit": implicit}[library](Path(sys.argv[1]), task, name)
+    rate = {"recbole": recbole, "implicit": implicit}[library](Path(sys.argv[1]).absolute(), task, name)
     print(json.dumps({"rate": rate, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
