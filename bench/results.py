@@ -1,7 +1,8 @@
 """Results of several settings over several seeds, as a file of JSON lines and a table.
 
 A study is a TOML file: sections as in a run's config.toml hold for all, ``[cells."NAME"]`` holds what a cell changes,
-with the same sections. Seeds cut the data anew as well. What is done already is not done again.
+with the same sections and ``serving.NAME = [values]`` for dials to evaluate after training. Seeds cut the data anew as
+well. What is done already is not done again.
 
     python bench/results.py STUDY.toml --seeds 0-4 -o results.jsonl [--only NAME] [--workers 2] [--part test]
 """
@@ -21,16 +22,28 @@ SHOWN = ("recall@20", "ndcg@20", "recall_head@20", "recall_niche@20", "ndcg_nich
 
 
 def run_cell(sections: dict[str, dict[str, Any]], seed: int) -> dict[str, Any]:
-    """Train and evaluate one setting with one seed."""
+    """Train one setting with one seed and evaluate it, also with other values of the dial it has after training."""
+    import time
+
     import torch
 
     from icpe.model.config import RunConfig
-    from icpe.model.run import Run
+    from icpe.model.run import measure
 
     torch.set_num_threads(1)
+    sections = dict(sections)
+    dials = sections.pop("serving", {})
     config = RunConfig(**sections).updated("train", {"seed": seed})
-    result = Run(config).train()
-    return {name: result[name] for name in ("steps", "best_step", "valid", "test", "seconds")}
+    method, parts = config.make_method(), config.open_parts()
+    settings = config.train_settings(method).as_dict()
+    start = time.perf_counter()
+    model = method.fit(parts.train, parts.valid, seed, **settings)
+    found = {**measure(model, parts, config.depths), "seconds": round(time.perf_counter() - start, 1)}
+    for name, values in dials.items():
+        found["serving"] = [
+            {name: value, **measure(model.adjusted(**{name: value}), parts, config.depths)} for value in values
+        ]
+    return found
 
 
 def merged(common: dict[str, Any], cell: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -9,21 +9,27 @@ import numpy as np
 
 from icpe.types import FloatArray, IntArray
 
+_SAMPLE = 1 << 12  # points that are enough to place a few centres
 _ROUNDS = 300  # scikit-learn's limit; a handful are needed
 
 
 def k_means(points: FloatArray, clusters: int, rng: np.random.Generator, starts: int = 4) -> IntArray:
     """Labels int64 [items] from 0 without gaps: the cheapest of several runs of Lloyd's algorithm from k-means++.
 
-    There are fewer clusters where there are fewer distinct points.
+    There are fewer clusters where there are fewer distinct points. Of many points a sample decides where the centres
+    lie, and then all go to the nearest.
 
     Example:
         >>> k_means(np.array([[0.0], [9.0], [0.5], [9.5]]), 2, np.random.default_rng(0)).tolist()
         [0, 1, 0, 1]
     """
     columns = np.ascontiguousarray(_to_unit(points).T)
-    runs = [_lloyd(columns, _choose_centres(columns, clusters, rng)) for _ in range(starts)]
-    best, _ = min(runs, key=lambda run: run[1])
+    seen = columns
+    if columns.shape[1] > _SAMPLE:
+        seen = columns[:, np.sort(rng.choice(columns.shape[1], _SAMPLE, replace=False))]
+    runs = [_lloyd(seen, _choose_centres(seen, clusters, rng)) for _ in range(starts)]
+    centres, _ = min(runs, key=lambda run: run[1])
+    best, _ = _nearest(columns, centres)
     # Numbered by first item, so that the numbers do not depend on which start has won.
     _, first, place = np.unique(best, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[place])
@@ -51,8 +57,8 @@ def _choose_centres(columns: FloatArray, clusters: int, rng: np.random.Generator
     return columns[:, chosen]
 
 
-def _lloyd(columns: FloatArray, centres: FloatArray) -> tuple[IntArray, float]:
-    """Labels and the sum of squared distances after centres and labels have come to rest."""
+def _lloyd(columns: FloatArray, centres: FloatArray) -> tuple[FloatArray, float]:
+    """Centres and the sum of squared distances after centres and labels have come to rest."""
     labels, cost = _nearest(columns, centres)
     for _ in range(_ROUNDS):
         sizes = np.bincount(labels, minlength=centres.shape[1])
@@ -63,7 +69,7 @@ def _lloyd(columns: FloatArray, centres: FloatArray) -> tuple[IntArray, float]:
         labels, cost = _nearest(columns, centres)
         if np.array_equal(labels, before):
             break
-    return labels, cost
+    return centres, cost
 
 
 def _nearest(columns: FloatArray, centres: FloatArray) -> tuple[IntArray, float]:

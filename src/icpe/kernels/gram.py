@@ -8,7 +8,7 @@ import numpy as np
 from icpe.types import FloatArray, IntArray
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _gram_bce(starts, items, labels, users, table, offset, scale, gram):  # type: ignore[no-untyped-def]
     clusters, dim = gram.shape[0], table.shape[1]
     sums = np.empty((clusters, dim), table.dtype)
@@ -27,7 +27,7 @@ def _gram_bce(starts, items, labels, users, table, offset, scale, gram):  # type
         _add_products(sums, gram)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _gram_softmax(starts, items, labels, users, lengths, table, offset, scale, centre, others, gram):  # type: ignore[no-untyped-def]
     clusters, dim = gram.shape[0], table.shape[1]
     sums = np.empty((clusters, dim), table.dtype)
@@ -54,7 +54,7 @@ def _gram_softmax(starts, items, labels, users, lengths, table, offset, scale, c
         _add_products(sums, gram)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _add_products(sums, gram):  # type: ignore[no-untyped-def]
     for one in range(sums.shape[0]):
         for other in range(one, sums.shape[0]):

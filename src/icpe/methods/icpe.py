@@ -38,7 +38,7 @@ class ICPE(Normal):
     Args:
         backbone: the model to train.
         loss: ``"softmax"`` on cosine / temperature against shared negatives, or ``"bce"`` (the paper).
-        negatives: shared ones for softmax, or per positive for bce; by default 256 and 1.
+        negatives: shared ones for softmax, or per positive for bce; by default as of :class:`Normal`.
         in_batch: for softmax, let the positives of others in the batch be negatives too.
         temperature: of the softmax.
         alpha: share of the propensity in the score (α).

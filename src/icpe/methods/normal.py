@@ -23,7 +23,8 @@ class Normal(Method):
     Args:
         backbone: the model to train.
         loss: see above.
-        negatives: K, or the number of shared negatives; by default 1, for softmax 256.
+        negatives: K, or the number of shared negatives; by default 1, for softmax 256, or 16 where scores are no inner
+            products and each costs a pass through the backbone's layers.
         temperature: of the softmax.
         neg_weight: factor of the negative term of bce.
         reg: λ of the L2 term; by default the backbone's.
@@ -48,7 +49,7 @@ class Normal(Method):
         super().__init__(backbone, reg)
         check_choice("loss", loss, get_args(Loss))
         self.loss_kind: Loss = loss
-        self.negative_count = (256 if loss == "softmax" else 1) if negatives is None else negatives
+        self.negative_count = _usual_count(backbone, loss) if negatives is None else negatives
         check_count("negatives", self.negative_count)
         self.temperature = temperature
         check_number("temperature", temperature, least=0.0, open_left=True)
@@ -139,3 +140,9 @@ class Normal(Method):
             return self.backbone.scores(users, items)
         user, item = (F.normalize(one, dim=-1).float().cpu().numpy() for one in vectors)
         return DotScores(user, item)
+
+
+def _usual_count(backbone: Backbone, loss: Loss) -> int:
+    if loss != "softmax":
+        return 1
+    return 16 if type(backbone).vectors is Backbone.vectors else 256
