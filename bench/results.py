@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("study", type=Path)
     parser.add_argument("--seeds", default="0-4", help="such as 0-4 or 100,101")
     parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--only", action="append", help="cells that begin so")
+    parser.add_argument("--only", action="append", help="a cell; repeatable")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--part", default="test", choices=["valid", "test"], help="what the table shows")
     arguments = parser.parse_args()
@@ -80,7 +80,7 @@ def main() -> None:
     chosen = {
         name: merged(content, cell)
         for name, cell in cells.items()
-        if not arguments.only or any(name.startswith(start) for start in arguments.only)
+        if not arguments.only or name in arguments.only
     }
     done = read_done(arguments.output)
     waiting = [

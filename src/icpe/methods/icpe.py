@@ -102,7 +102,7 @@ class ICPE(Normal):
         gram: Gram = "full",
         gram_at: GramAt = "parameters",
         per_item: bool = True,
-        bounds: float | Sequence[float] = 0.7,
+        bounds: float | Sequence[float] = 0.85,
         runs: int = 1,
         weights_on: WeightsOn = "all",
         beta: float = 0.0,

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from icpe.data.interactions import Interactions
@@ -68,10 +69,10 @@ class InBatch(Normal):
         users, items = self.backbone.rows(batch.users, batch.items, rng)
         vectors = self.backbone.vectors(users, items)
         assert vectors is not None
-        user, item = (torch.nn.functional.normalize(one, dim=-1) for one in vectors)
-        logits = user @ item.T / self.temperature - self.correction * self.log_popularity[batch.items]
+        user, item = (F.normalize(one, dim=-1) for one in vectors)
+        correction = -self.correction * self.log_popularity[batch.items]
+        logits = torch.addmm(correction, user, item.T, alpha=1 / self.temperature)
         same = batch.items[:, None] == batch.items
-        same.fill_diagonal_(False)
-        logits = logits.masked_fill(same, -torch.inf)
-        loss = (torch.logsumexp(logits, 1) - logits.diagonal()).mean()
+        logits = logits.masked_fill_(same.fill_diagonal_(False), -torch.inf)
+        loss = F.cross_entropy(logits, torch.arange(len(items), device=items.device))
         return loss + self.penalty(batch, (users, items))
