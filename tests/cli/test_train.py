@@ -430,6 +430,25 @@ def test_config_file_with_flags_winning(icpe, log_file):
     assert contents(Path("again")) == contents(Path("run"))
     assert icpe("train", "--config", "settings.toml", "--seed", "0", "-o", "zero")[0] == 0
     assert json.loads(Path("zero/result.json").read_text())["seed"] == 0, "a flag of 0 is a flag too"
+    # Another method has other settings: those of the file's do not apply.
+    assert (
+        icpe("train", "--config", "run/config.toml", "--method", "icpe", "--method.clusters", "3", "-o", "other")[0]
+        == 0
+    )
+    config = tomllib.loads(Path("other/config.toml").read_text())
+    assert (config["method"]["loss"], config["method"]["clusters"], config["backbone"]["dim"]) == ("softmax", 3, 4)
+
+
+def test_presets(icpe, log_file):
+    paper = ["--method", "icpe", "--preset", "paper", "--method.runs", "2"]
+    assert icpe("train", str(log_file), *QUICK, *paper, "-o", "paper")[0] == 0
+    method = tomllib.loads(Path("paper/config.toml").read_text())["method"]
+    assert (method["loss"], method["alpha"], method["runs"]) == ("bce", 2e-3, 2)
+    shown = json.loads(Path("paper/metrics.jsonl").read_text().splitlines()[0])["icpe"]
+    assert {"size", "popularity", "gradient_norm", "cosine", "weight", "niche_weight", "spearman"} <= shown.keys()
+    code, _, error = icpe("train", str(log_file), *QUICK, "--method", "icpe", "--preset", "papers")
+    assert code == 2
+    assert "has no preset 'papers'; it has default, paper" in error
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """``icpe train``: from a log to a trained, evaluated, saved model."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,10 @@ def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
     header = {"header": False} if flags["no_header"] else {}
     config = config.updated("data", {**named, **reading, **header, "item_info": flags["item_info"]})
     config = config.updated("split", {"kind": flags["kind"], "mode": flags["mode"]})
+    # Another backbone or method than the file's has other settings: what the file says of them is left out.
+    for section, usual in (("backbone", "mf"), ("method", "normal")):
+        if flags[section] not in (None, getattr(config, section).get("name", usual)):
+            config = replace(config, **{section: {}})
     config = config.updated("backbone", {"name": flags["backbone"], **dotted.get("backbone", {})})
     config = config.updated("method", {"name": flags["method"], "preset": flags["preset"], **dotted.get("method", {})})
     config = config.updated("train", {"seed": flags["seed"], "device": flags["device"], **dotted.get("train", {})})
