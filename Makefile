@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 
 .PHONY: demo test check bench clean
 
-demo: $(READY)  ## the main job on the built-in data; leaves demo/ to look at
+demo: $(READY)  ## the main job on the built-in data; leaves demo/report.html
 	$(BIN)/icpe demo -o demo --force
 
 test: $(READY)  ## all tests, as CI runs them

@@ -34,7 +34,7 @@ def own_log(tmp_path, monkeypatch):
 
 
 def test_readme_has_what_is_tested():
-    assert [kind for kind, _ in BLOCKS] == ["console", "console", "console", "python", "console"]
+    assert [kind for kind, _ in BLOCKS] == ["console", "console", "console", "console", "python", "console"]
 
 
 def test_readme(own_log, capsys):
@@ -45,7 +45,7 @@ def test_readme(own_log, capsys):
         for line in block.splitlines():
             assert line.startswith("$ icpe ")
             assert run(shlex.split(line.removeprefix("$ icpe "))) == 0, capsys.readouterr().err
-    assert {path.name for path in Path().iterdir()} >= {"tail.png", "parts", "world"}
+    assert {path.name for path in Path().iterdir()} >= {"tail.png", "parts", "world", "report.html"}
     assert {path.name for path in Path("parts").iterdir()} >= {
         "train.parquet",
         "valid.parquet",

@@ -118,14 +118,19 @@ def test_the_headline_says_who_wins_where(paths):
         {**values[0], "apt@20": 0.41, "coverage@20": 0.5, "recall@20": 0.1, "recall_head@20": 0.15, "recall_niche@20": 0.03},
     ]  # fmt: skip
     runs = [replace(run, result={**run.result, "test": one}) for run, one in zip(runs, made, strict=True)]
-    (said,) = headline(runs, blocks_of(runs))
-    assert said == (
+    ((shown, fits),) = headline(runs, blocks_of(runs))
+    said = f"{shown} {fits}"
+    assert said.replace("\N{NO-BREAK SPACE}", " ") == (
         "ICPE puts 41 % of the list places on niche items where Normal puts 9.0 %, and shows 50 % of all items where "
         "Normal shows 50 %. Recall@20 is 0.1000 against 0.1000 overall, 0.1500 against 0.2000 for head items, 0.0300 "
         "against 0.0100 for niche items. Normal is ahead of ICPE in: Recall@20 head."
     )
-    (said,) = headline(runs[1:], blocks_of(runs[1:]))
+    ((shown, fits),) = headline(runs[1:], blocks_of(runs[1:]))
+    said = f"{shown} {fits}".replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith("ICPE puts 41 % of the list places on niche items, which are 80 % of the catalogue and take")
+    assert said.endswith(
+        "It shows 50 % of all items. Recall@20 is 0.1000 overall, 0.1500 for head items, 0.0300 for niche items."
+    )
 
 
 def test_places_are_counted_as_lists_are_given(paths):

@@ -72,7 +72,8 @@ def page(
 ) -> str:
     """The page as text; the same runs give the same text on one machine."""
     blocks = [*blocks_of(runs), *further]
-    lead = "".join(f'<p class="lead">{escape(said)}</p>' for said in headline(runs, blocks))
+    said = headline(runs, blocks)
+    lead = "".join(f'<p class="lead">{escape(shown)}</p><p>{escape(fits)}</p>' for shown, fits in said)
     told = "".join(f"<p>{escape(note)}</p>" for note in notes)
     sections = [
         f"<header><h1>{escape(title(runs))}</h1>{_about(runs[0])}{lead}</header>",

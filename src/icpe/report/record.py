@@ -32,6 +32,7 @@ class RunRecord:
         result: metrics on validation and test.
         curve: a record for each validation.
         model: the trained model.
+        n: length of the lists: 20 if they were measured there.
     """
 
     folder: Path
@@ -41,6 +42,7 @@ class RunRecord:
     result: dict[str, Any]
     curve: list[dict[str, Any]]
     model: Model
+    n: int
 
     @classmethod
     def read(cls, folder: Path) -> "RunRecord":
@@ -60,7 +62,7 @@ class RunRecord:
             ) from error
         model = load(folder)
         config = RunConfig.read(folder / "config.toml")
-        return cls(folder, type(model.method).__name__, config, manifest, result, curve, model)
+        return cls(folder, type(model.method).__name__, config, manifest, result, curve, model, _length(config.depths))
 
     @property
     def part(self) -> str:
@@ -72,11 +74,6 @@ class RunRecord:
         """Metrics on that part."""
         found: dict[str, float | None] = self.result.get(self.part, {})
         return found
-
-    @property
-    def n(self) -> int:
-        """Length of the lists: 20 if the run was measured there."""
-        return 20 if 20 in self.config.depths else self.config.depths[0]
 
     @cached_property
     def listed(self) -> IntArray:
@@ -106,7 +103,8 @@ def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
     """The runs with labels that tell them apart.
 
     Raises:
-        DataError: a folder holds no finished run, or the runs are of different data or splits.
+        DataError: a folder holds no finished run, or the runs are of different data or splits or were measured at
+            different lengths.
     """
     runs = [RunRecord.read(folder) for folder in folders]
     for run in runs[1:]:
@@ -115,6 +113,9 @@ def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
                 f"{run.folder} and {runs[0].folder} were trained on different data or splits, so their figures cannot "
                 "be compared; train both with the same data and the same [split], seed included"
             )
+    depths = [n for n in runs[0].config.depths if all(n in run.config.depths for run in runs)]
+    if not depths:
+        raise DataError("the runs were measured at different list lengths; train them with the same -n")
     names = (
         [run.label for run in runs],
         [f"{run.label} on {type(run.model.method.backbone).__name__}" for run in runs],
@@ -122,4 +123,8 @@ def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
         [f"{run.label} ({run.folder})" for run in runs],
     )
     labels = next((some for some in names if max(Counter(some).values()) == 1), names[-1])
-    return [replace(run, label=label) for run, label in zip(runs, labels, strict=True)]
+    return [replace(run, label=label, n=_length(depths)) for run, label in zip(runs, labels, strict=True)]
+
+
+def _length(depths: Sequence[int]) -> int:
+    return 20 if 20 in depths else depths[0]

@@ -65,6 +65,7 @@ def trade_off(runs: Sequence[RunRecord]) -> "Figure":
         kept = steps == run.kept
         axes.plot(head[kept], niche[kept], "o", color=colour(place), markersize=9)
     axes.set(xlabel="Recall@20 of head items", ylabel="Recall@20 of niche items")
+    axes.locator_params(nbins=6)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)

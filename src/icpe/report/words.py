@@ -6,7 +6,7 @@ from icpe.data.popularity import head_mask
 from icpe.report.record import RunRecord
 from icpe.report.table import Block
 
-_GROUPS = (("overall", ""), ("for head items", "_head"), ("for niche items", "_niche"))
+_SAID = {"all": "overall", "head": "for head items", "niche": "for niche items"}
 
 
 def title(runs: Sequence[RunRecord]) -> str:
@@ -17,15 +17,15 @@ def title(runs: Sequence[RunRecord]) -> str:
     return f"{', '.join(others)} against {first}"
 
 
-def headline(runs: Sequence[RunRecord], blocks: Sequence[Block]) -> list[str]:
-    """A paragraph for each run that is compared with the first, or one for a single run."""
+def headline(runs: Sequence[RunRecord], blocks: Sequence[Block]) -> list[tuple[str, str]]:
+    """What is shown and how well it fits, for each run that is compared with the first, or for a single run."""
     first, *others = runs
     if not all(run.values for run in runs):
-        return ["Nothing was measured, for there is neither a validation nor a test part."]
+        return [("Nothing was measured, for there is neither a validation nor a test part.", "")]
     if not others:
-        return [_alone(first)]
+        return [(_alone(first), _recall(blocks, 0))]
     return [
-        f"{_exposure(run, first)} {_accuracy(run, first)} {_lost(run.label, first.label, at, blocks)}"
+        (_exposure(run, first), f"{_recall(blocks, at)} {_lost(run.label, first.label, at, blocks)}")
         for at, run in enumerate(others, 1)
     ]
 
@@ -34,10 +34,11 @@ def _alone(run: RunRecord) -> str:
     log, n = run.model.log, run.n
     niche = ~head_mask(log.item_counts)
     share = log.item_counts[niche].sum() / len(log)
-    place = f"{run.label} puts {percent(run.values.get(f'apt@{n}'))} of the list places on niche items, "
-    told = f"which are {percent(niche.mean())} of the catalogue and take {percent(share)} of the training interactions."
-    found = ", ".join(f"{_value(run, f'recall{end}@{n}')} {of}" for of, end in _GROUPS)
-    return f"{place}{told} Recall@{n} is {found}. {percent(run.values.get(f'coverage@{n}'))} of all items are shown."
+    return (
+        f"{run.label} puts {percent(run.values.get(f'apt@{n}'))} of the list places on niche items, which are "
+        f"{percent(niche.mean())} of the catalogue and take {percent(share)} of the training interactions. It shows "
+        f"{percent(run.values.get(f'coverage@{n}'))} of all items."
+    )
 
 
 def _exposure(run: RunRecord, other: RunRecord) -> str:
@@ -49,10 +50,16 @@ def _exposure(run: RunRecord, other: RunRecord) -> str:
     )
 
 
-def _accuracy(run: RunRecord, other: RunRecord) -> str:
-    names = [(of, f"recall{end}@{run.n}") for of, end in _GROUPS]
-    told = ", ".join(f"{_value(run, name)} against {_value(other, name)} {of}" for of, name in names)
-    return f"Recall@{run.n} is {told}."
+def _recall(blocks: Sequence[Block], at: int) -> str:
+    """Recall of the run at this place, against the first if it is another."""
+    sentences = []
+    for block in blocks:
+        if "Recall" in block.title:
+            against = [f" against {_value(values[0])}" if at else "" for values in block.columns.values()]
+            found = zip(block.columns.items(), against, strict=True)
+            told = ", ".join(f"{_value(values[at])}{other} {_SAID.get(name, name)}" for (name, values), other in found)
+            sentences.append(f"{block.title} is {told}.")
+    return " ".join(sentences)
 
 
 def _lost(label: str, other: str, at: int, blocks: Sequence[Block]) -> str:
@@ -68,18 +75,18 @@ def _lost(label: str, other: str, at: int, blocks: Sequence[Block]) -> str:
     return f"{other} is ahead of {label} in: {', '.join(lost)}."
 
 
-def _value(run: RunRecord, name: str) -> str:
-    value = run.values.get(name)
+def _value(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4f}"
 
 
 def percent(share: float | None) -> str:
-    """A share in per cent, with a decimal where it is small.
+    r"""A share in per cent, with a decimal where it is small.
 
     Example:
         >>> percent(0.411), percent(0.0067), percent(0.0), percent(None)
-        ('41 %', '0.7 %', '0 %', 'an unknown share')
+        ('41\xa0%', '0.7\xa0%', '0\xa0%', 'an unknown share')
     """
     if share is None:
         return "an unknown share"
-    return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
+    decimals = 1 if 0 < share < 0.0995 else 0
+    return f"{100 * share:.{decimals}f}\N{NO-BREAK SPACE}%"
