@@ -147,6 +147,18 @@ def test_labels_tell_runs_apart(paths, tmp_path):
     assert [run.label for run in read_runs(paths[1:])] == ["ICPE"]
     copy = shutil.copytree(paths[1], tmp_path / "copy")
     assert [run.label for run in read_runs([paths[1], copy])] == ["ICPE (icpe $x$ <b>)", "ICPE (copy)"]
+    assert [run.label for run in read_runs([copy, copy])] == ["ICPE 1", "ICPE 2"]
+
+
+def test_slow_scores_are_sampled_and_many_runs_fit(folder, paths, tmp_path, monkeypatch):
+    train = ["train", str(folder / "log.csv"), "--backbone", "neumf", "--train.epochs", "1"]
+    assert run([*train, "-o", str(tmp_path / "neumf")]) == 0
+    monkeypatch.setattr("icpe.report.record._PAIRS", 120 * 150)
+    long = shutil.copytree(paths[1], tmp_path / f"icpe{'-again' * 9}")
+    path = compare_report([tmp_path / "neumf", *paths, long], tmp_path / "many.html")
+    assert "<h1>3 runs against Normal (neumf)</h1>" in path.read_text()
+    assert "ICPE (icpe-again-…-again-again)" in path.read_text()
+    assert "lists of 150 to 300 users" in path.read_text()
 
 
 def test_clusters_that_come_and_go_are_drawn():

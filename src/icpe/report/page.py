@@ -111,7 +111,9 @@ def _caption(run: RunRecord) -> str:
 
 
 def _shown(runs: Sequence[RunRecord]) -> str:
-    whose = f"top-{runs[0].n} lists of {len(runs[0].listed):,} users, without what they used in training"
+    least, most = min(len(run.listed) for run in runs), max(len(run.listed) for run in runs)
+    users = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    whose = f"top-{runs[0].n} lists of {users} users, without what they used in training"
     tenths = f"Places in the {whose}, by popularity of the item. Grey: the share of training interactions."
     together = "Share of the places that the most popular items take together; the higher, the fewer items get it all."
     return _figures(

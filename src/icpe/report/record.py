@@ -14,10 +14,12 @@ from icpe.errors import DataError
 from icpe.metrics.exposure import exposure
 from icpe.model import Model, load
 from icpe.model.config import RunConfig
+from icpe.models.scores import DotScores
 from icpe.rank import top_n
 from icpe.types import IntArray
 
 _USERS = 5000  # whose lists are counted; more would change shares by less than a picture shows
+_PAIRS = 1_000_000  # scores to compute where they are no inner products, which takes seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +79,11 @@ class RunRecord:
 
     @cached_property
     def listed(self) -> IntArray:
-        """Codes of up to 5,000 users, evenly over all."""
-        size = len(self.model.log.users)
-        return np.unique(np.linspace(0, size - 1, min(size, _USERS)).astype(np.int32))
+        """Codes of up to 5,000 users, evenly over all; of fewer where scores take long."""
+        size, most = len(self.model.log.users), _USERS
+        if not isinstance(self.model.scores, DotScores):
+            most = min(most, max(100, _PAIRS // len(self.model.log.items)))
+        return np.unique(np.linspace(0, size - 1, min(size, most)).astype(np.int32))
 
     @cached_property
     def shown(self) -> IntArray:
@@ -119,11 +123,16 @@ def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
     names = (
         [run.label for run in runs],
         [f"{run.label} on {type(run.model.method.backbone).__name__}" for run in runs],
-        [f"{run.label} ({run.folder.name})" for run in runs],
-        [f"{run.label} ({run.folder})" for run in runs],
+        [f"{run.label} ({_short(run.folder.name)})" for run in runs],
+        [f"{run.label} {number}" for number, run in enumerate(runs, 1)],
     )
     labels = next((some for some in names if max(Counter(some).values()) == 1), names[-1])
     return [replace(run, label=label, n=_length(depths)) for run, label in zip(runs, labels, strict=True)]
+
+
+def _short(name: str) -> str:
+    """A name that fits into a legend."""
+    return name if len(name) <= 24 else f"{name[:11]}…{name[-12:]}"
 
 
 def _length(depths: Sequence[int]) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Told apart by colour-blind readers, and not the colours of head and niche items.
-COLOURS = ("#CC79A7", "#009E73", "#E69F00", "#8C7AE6")
+COLOURS = ("#CC79A7", "#009E73", "#E69F00", "#8C7AE6", "#A6761D", "#66A61E")
 SIZE = (4.8, 3.3)  # inches; small enough that text stays readable on a phone
 
 
@@ -37,7 +37,7 @@ def by_tenth(runs: Sequence[RunRecord]) -> "Figure":
     axes.text(1.6, top, "niche", ha="left", va="top", color=GREY)
     axes.set(xlabel="tenths of the items, most popular first", ylabel="% of list places")
     axes.set_xticks(range(10), [str(tenth) for tenth in range(1, 11)])
-    axes.legend(frameon=False, loc="center right")
+    _legend(axes, loc="center right")
     return figure
 
 
@@ -51,7 +51,7 @@ def cumulated(runs: Sequence[RunRecord]) -> "Figure":
     for place, run in enumerate(runs):
         axes.plot(along, 100 * shares_along(run.shown, order, 100), color=colour(place), linewidth=2, label=run.label)
     axes.set(xlabel="% of items, most popular first", ylabel="% of list places", xlim=(0, 100), ylim=(0, 102))
-    axes.legend(frameon=False, loc="lower right")
+    _legend(axes, loc="lower right")
     return figure
 
 
@@ -68,7 +68,7 @@ def trade_off(runs: Sequence[RunRecord]) -> "Figure":
     axes.locator_params(nbins=6)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    _legend(axes)
     return figure
 
 
@@ -82,8 +82,16 @@ def progress(runs: Sequence[RunRecord]) -> "Figure":
         axes.plot(steps[kept], ndcg[kept], "o", color=colour(place), markersize=8)
     axes.set(xlabel="training steps", ylabel="NDCG@20 on validation")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    _legend(axes)
     return figure
+
+
+def _legend(axes: Any, loc: str = "best") -> None:
+    """Inside the axes while there is room, above them where there are many runs."""
+    labels = axes.get_legend_handles_labels()[1]
+    columns = 2 if max(map(len, labels)) <= 20 else 1
+    above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": columns, "fontsize": 9}
+    axes.legend(frameon=False, **(above if len(labels) > 4 else {"loc": loc}))
 
 
 def popularity_order(run: RunRecord) -> Any:

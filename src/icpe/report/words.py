@@ -14,7 +14,7 @@ def title(runs: Sequence[RunRecord]) -> str:
     first, *others = (run.label for run in runs)
     if not others:
         return f"{first} on {type(runs[0].model.method.backbone).__name__}"
-    return f"{', '.join(others)} against {first}"
+    return f"{', '.join(others) if len(others) < 3 else f'{len(others)} runs'} against {first}"
 
 
 def headline(runs: Sequence[RunRecord], blocks: Sequence[Block]) -> list[tuple[str, str]]:
