@@ -9,10 +9,12 @@ well. What is done already is not done again.
 
 import argparse
 import json
+import math
 import os
 import tomllib
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -71,6 +73,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--only", action="append", help="a cell; repeatable")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--against", help="a cell to compare all others with, seed by seed")
     parser.add_argument("--part", default="test", choices=["valid", "test"], help="what the table shows")
     arguments = parser.parse_args()
     content = tomllib.loads(arguments.study.read_text(encoding="utf-8"))
@@ -78,9 +81,7 @@ def main() -> None:
     first, _, last = arguments.seeds.partition("-")
     seeds = list(range(int(first), int(last) + 1)) if last else [int(one) for one in arguments.seeds.split(",")]
     chosen = {
-        name: merged(content, cell)
-        for name, cell in cells.items()
-        if not arguments.only or name in arguments.only
+        name: merged(content, cell) for name, cell in cells.items() if not arguments.only or name in arguments.only
     }
     done = read_done(arguments.output)
     waiting = [
@@ -100,27 +101,58 @@ def main() -> None:
             found = record[arguments.part]
             shown = " ".join(f"{found[metric]:.4f}" for metric in SHOWN)
             print(f"{name:<34} seed {seed:<4} {shown}  {record['seconds']:.0f} s", flush=True)
-    print_table(read_done(arguments.output), chosen, seeds, arguments.part)
+    print_tables(read_done(arguments.output), chosen, seeds, arguments.part, arguments.against)
 
 
-def print_table(
-    done: dict[tuple[str, int, str], dict[str, Any]], chosen: dict[str, Any], seeds: list[int], part: str
+def print_tables(
+    done: dict[tuple[str, int, str], dict[str, Any]],
+    chosen: dict[str, Any],
+    seeds: list[int],
+    part: str,
+    against: str | None,
 ) -> None:
-    """Mean and standard deviation over seeds, as Markdown."""
-    from statistics import mean, stdev
-
-    print(f"\n| {part}, {len(seeds)} seeds | " + " | ".join(SHOWN) + " |\n|---|" + "---|" * len(SHOWN))
-    for name, sections in chosen.items():
-        key = json.dumps(sections, sort_keys=True)
-        found = [done[name, seed, key][part] for seed in seeds if (name, seed, key) in done]
-        if not found:
+    """Mean and standard deviation over seeds, and differences to one cell with paired t-tests, as Markdown."""
+    found = {
+        name: {
+            seed: done[name, seed, key][part]
+            for seed in seeds
+            if (name, seed, key := json.dumps(sections, sort_keys=True)) in done
+        }
+        for name, sections in chosen.items()
+    }
+    heading = " | ".join(SHOWN) + " |\n|---|" + "---|" * len(SHOWN)
+    print(f"\n| {part}, {len(seeds)} seeds | {heading}")
+    for name, runs in found.items():
+        if runs:
+            cells = [_mean([run[metric] for run in runs.values()]) for metric in SHOWN]
+            print(f"| {name} | " + " | ".join(cells) + " |")
+    if against is None:
+        return
+    print(f"\n| {against} less … (p of a paired t-test) | {heading}")
+    for name, runs in found.items():
+        both = sorted(found[against].keys() & runs.keys())
+        if name == against or len(both) < 2:
             continue
-        cells = []
-        for metric in SHOWN:
-            values = [one[metric] for one in found]
-            spread = f"±{stdev(values):.4f}" if len(values) > 1 else ""
-            cells.append(f"{mean(values):.4f}{spread}")
+        cells = [_difference([found[against][seed][m] - runs[seed][m] for seed in both]) for m in SHOWN]
         print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def _mean(values: list[float]) -> str:
+    return f"{mean(values):.4f}" + (f"±{stdev(values):.4f}" if len(values) > 1 else "")
+
+
+def _difference(values: list[float]) -> str:
+    """Mean and the p of a t-test against 0, two-sided."""
+    spread = stdev(values) / math.sqrt(len(values))
+    if spread == 0:
+        return f"{mean(values):+.4f}"
+    free, t = len(values) - 1, abs(mean(values)) / spread
+    # Student's density, summed by the rule of midpoints from 0 to t.
+    factor = math.gamma((free + 1) / 2) / math.gamma(free / 2) / math.sqrt(free * math.pi)
+    pieces = 20_000
+    inner = sum((1 + ((place + 0.5) * t / pieces) ** 2 / free) ** (-(free + 1) / 2) for place in range(pieces))
+    p = max(0.0, 1 - 2 * factor * inner * t / pieces)
+    return f"{mean(values):+.4f} ({p:.3f})"
 
 
 if __name__ == "__main__":
