@@ -240,6 +240,7 @@ def test_defaults():
         "temperature": 0.2,
         "neg_weight": 1.0,
         "reg": 1e-5,
+        "length": 0.0,
     }
     assert Normal(LightGCN()).settings()["reg"] == 1e-4
     assert Normal(MF(), loss="softmax").negatives == Negatives(256, shared=True)
@@ -344,3 +345,16 @@ def test_fit_refuses_unknown_settings_and_foreign_validation():
 
     with pytest.raises(DataError, match="no validation pair has a user and an item of the training data"):
         Normal(MF(dim=3)).fit(LOG, valid=Interactions.read(strangers, at_least=1), epochs=1)
+
+
+def test_length_brings_back_the_inner_product():
+    """With power 1 the softmax ranks by the inner product, up to the user's length; with 0 by the cosine."""
+    log = skewed_log(users=40, items=30, pairs=400)
+    model = Normal(MF(dim=4, init_std=0.5), loss="softmax").fit(log, epochs=1)
+    user, item = (one.detach().numpy() for one in model.method.backbone.reps())
+    lengths = np.linalg.norm(user, axis=1)[:, None], np.linalg.norm(item, axis=1)
+    everybody = np.arange(40)
+    for power in (0.0, 0.25, 1.0):
+        found = model.adjusted(length=power).scores.block(everybody, 0, 30)
+        expected = user @ item.T / lengths[0] / lengths[1] ** (1 - power)
+        assert np.allclose(found, expected, atol=1e-5)

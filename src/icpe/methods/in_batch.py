@@ -34,6 +34,7 @@ class InBatch(Normal):
     """
 
     name: ClassVar[str] = "in_batch"
+    serving: ClassVar[tuple[str, ...]] = ()
     log_popularity: Tensor
 
     def __init__(

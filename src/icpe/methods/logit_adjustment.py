@@ -33,6 +33,7 @@ class LogitAdjustment(Normal):
     """
 
     name: ClassVar[str] = "logit_adjustment"
+    serving: ClassVar[tuple[str, ...]] = ()
     log_popularity: Tensor
 
     def __init__(
@@ -52,7 +53,7 @@ class LogitAdjustment(Normal):
     def settings(self) -> dict[str, Any]:
         """Constructor arguments but the backbone."""
         settings = super().settings()
-        del settings["neg_weight"]
+        del settings["neg_weight"], settings["length"]
         return {**settings, "kappa": self.kappa}
 
     def build(self, train: Interactions, rng: Any) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from icpe.methods.base import Batch, Loss, Method, Negatives, check_choice, check_count, check_number
 from icpe.methods.fused import bce_on_rows, bpr_on_rows, softmax_on_rows
 from icpe.models.base import Backbone
-from icpe.models.scores import DotScores, ScoreTable
+from icpe.models.scores import DotScores, ScoreTable, to_numpy
 
 
 class Normal(Method):
@@ -27,6 +27,9 @@ class Normal(Method):
             products and each costs a pass through the backbone's layers.
         temperature: of the softmax.
         neg_weight: factor of the negative term of bce.
+        length: for softmax, the power of an item's length by which ranking multiplies the cosine. Popular items have
+            long representations, most of all with propagation: above 0 they come back. It may be changed after
+            training.
         reg: λ of the L2 term; by default the backbone's.
 
     Example:
@@ -36,6 +39,7 @@ class Normal(Method):
     """
 
     name: ClassVar[str] = "normal"
+    serving: ClassVar[tuple[str, ...]] = ("length",)
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Normal(Method):
         temperature: float = 0.2,
         neg_weight: float = 1.0,
         reg: float | None = None,
+        length: float = 0.0,
     ) -> None:
         super().__init__(backbone, reg)
         check_choice("loss", loss, get_args(Loss))
@@ -55,6 +60,8 @@ class Normal(Method):
         check_number("temperature", temperature, least=0.0, open_left=True)
         self.neg_weight = neg_weight
         check_number("neg_weight", neg_weight, least=0.0)
+        self.length = length
+        check_number("length", length, least=0.0)
 
     def settings(self) -> dict[str, Any]:
         """Constructor arguments but the backbone."""
@@ -64,6 +71,7 @@ class Normal(Method):
             "temperature": self.temperature,
             "neg_weight": self.neg_weight,
             "reg": self.reg,
+            "length": self.length,
         }
 
     @property
@@ -121,7 +129,7 @@ class Normal(Method):
         vectors = self.backbone.vectors(user[None], items)
         if self.loss_kind != "softmax" or vectors is None:
             return self.backbone.score(user, items)
-        return F.normalize(vectors[1], dim=-1) @ F.normalize(vectors[0], dim=-1)[0]
+        return self._ranked(vectors[1]) @ F.normalize(vectors[0], dim=-1)[0]
 
     def user_loss(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The training loss with all other items as negatives."""
@@ -138,8 +146,13 @@ class Normal(Method):
         vectors = self.backbone.vectors(users, items)
         if self.loss_kind != "softmax" or vectors is None:
             return self.backbone.scores(users, items)
-        user, item = (F.normalize(one, dim=-1).float().cpu().numpy() for one in vectors)
-        return DotScores(user, item)
+        user, item = F.normalize(vectors[0], dim=-1), self._ranked(vectors[1])
+        return DotScores(to_numpy(user), to_numpy(item))
+
+    def _ranked(self, items: Tensor) -> Tensor:
+        """Items as unit vectors, times a power of the length they had."""
+        units = F.normalize(items, dim=-1)
+        return units * items.norm(dim=-1, keepdim=True) ** self.length if self.length else units
 
 
 def _usual_count(backbone: Backbone, loss: Loss) -> int:

@@ -50,7 +50,7 @@ class PopularityPenalty(Normal):
     def settings(self) -> dict[str, Any]:
         """Constructor arguments but the backbone."""
         settings = super().settings()
-        del settings["neg_weight"]
+        del settings["neg_weight"], settings["length"]
         return {**settings, "c": self.c}
 
     def build(self, train: Interactions, rng: Any) -> None:
