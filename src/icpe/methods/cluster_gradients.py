@@ -15,7 +15,8 @@ from icpe.types import FloatArray, IntArray
 
 # User codes and item codes → the rows of the users, and the loss of each pair.
 PairLosses = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-_AT_ONCE = 1 << 16  # scores in one pass
+_AT_ONCE = 1 << 16  # scores in one pass where each goes through layers
+_PRODUCTS = 1 << 24  # scores in one pass where they are inner products
 _AT_MOST = 1 << 16  # scores in all, where a pass is expensive
 
 
@@ -59,7 +60,8 @@ def gram_by_autograd(
     affordable = max(_AT_MOST // scores, 1024)
     if rng is not None and at_rows and len(pairs) > affordable:
         pairs = rng.choice(len(pairs), affordable, replace=False)
-    at_once = max(_AT_ONCE // scores, 256)
+    layered = type(backbone).vectors is Backbone.vectors
+    at_once = max((_AT_ONCE if layered else _PRODUCTS) // scores, 256)
     found = [
         _gradient(backbone, losses, user, item, pairs[of_pair[pairs] == cluster], at_rows, at_once)
         for cluster in range(clusters)
