@@ -102,8 +102,9 @@ def _gradient(
 def inner_products(gradients: Sequence[Sequence[Tensor]]) -> FloatArray:
     """Gram matrix of gradients given as lists of tensors, float64 [K, K]; one without tensors is 0."""
     gram = np.zeros((len(gradients), len(gradients)))
-    for one, left in enumerate(gradients):
-        for other, right in enumerate(gradients[: one + 1]):
-            products = (float((a.double() * b.double()).sum()) for a, b in zip(left, right, strict=False))
+    exact = [[one.cpu().double() for one in tensors] for tensors in gradients]  # not every device has float64
+    for one, left in enumerate(exact):
+        for other, right in enumerate(exact[: one + 1]):
+            products = (float((a * b).sum()) for a, b in zip(left, right, strict=False))
             gram[one, other] = gram[other, one] = sum(products)
     return gram

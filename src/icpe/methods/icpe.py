@@ -340,7 +340,7 @@ class ICPE(Normal):
         """S^g of all items, float64 [items]; with α = 0 there is none and the untrained network's value stands."""
         with torch.no_grad():
             values: Tensor = self.log_popularity if self.propensity_kind == "popularity" else self.propensity(items)
-        found: FloatArray = values.double().cpu().numpy()
+        found: FloatArray = values.cpu().double().numpy()
         return found
 
     def diagnostics(self) -> dict[str, Any]:

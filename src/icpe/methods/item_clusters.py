@@ -110,7 +110,7 @@ class ItemClusters(nn.Module):
         fresh = torch.zeros_like(self.gram)
         fresh[:number, :number] = torch.from_numpy(gram).to(fresh)
         self.gram.copy_(keep * self.gram + (1 - keep) * fresh if keep and bool(self.gram.any()) else fresh)
-        matrix = self.gram[:number, :number].double().cpu().numpy()
+        matrix = self.gram[:number, :number].cpu().double().numpy()
         solved = pareto_weights(matrix, rng, self._settings.low, self._settings.high, self._settings.runs)
         # The mean over training pairs is 1: with a sum of 1 the positives would lose against the negatives.
         labels = self.label_array()
@@ -128,7 +128,7 @@ class ItemClusters(nn.Module):
         """
         number, labels = self.number, self.label_array()
         sizes = np.bincount(labels, minlength=number)
-        gram = self.gram[:number, :number].double().cpu().numpy()
+        gram = self.gram[:number, :number].cpu().double().numpy()
         norms = np.sqrt(np.maximum(np.diag(gram), 0))
         lengths = np.outer(norms, norms)
         cosine = np.divide(gram, lengths, out=np.zeros_like(gram), where=lengths > 0)
