@@ -82,6 +82,7 @@ class ICPE(Normal):
             "bounds": [0.8, 1.0],
             "runs": 10,
             "weights_on": "shared",
+            "reg": 1e-3,
         },
     }
 
