@@ -18,6 +18,7 @@ from icpe.methods.item_clusters import ClusterSettings, Features, ItemClusters
 from icpe.methods.normal import Normal
 from icpe.methods.popularity import log_popularity
 from icpe.methods.propensity import GlobalPropensity
+from icpe.methods.weighing import scale_gradient, weighed_score
 from icpe.models.base import Backbone, DotBackbone
 from icpe.rng import stream
 from icpe.types import FloatArray, IntArray
@@ -226,7 +227,7 @@ class ICPE(Normal):
         """
         count = len(users)
         if self.loss_kind == "bce":
-            own = _weighed_score(self.backbone, users, both[:count], guide)
+            own = weighed_score(self.backbone, users, both[:count], guide)
             return F.softplus(-(self.own_share * own + offset[:count]))
         start = 0 if self.in_batch else count
         positive, others = self._cosines(users, both, start, guide)
@@ -244,8 +245,8 @@ class ICPE(Normal):
         if vectors is None:
             others = both[start:].expand(count, -1, -1)
             wide = None if guide is None else guide[:, None].expand(-1, others.shape[1])
-            own = _weighed_score(self.backbone, users, both[:count], guide)
-            return own, _weighed_score(self.backbone, users[:, None], others, wide)
+            own = weighed_score(self.backbone, users, both[:count], guide)
+            return own, weighed_score(self.backbone, users[:, None], others, wide)
         user, item = (F.normalize(one, dim=-1) for one in vectors)
         return (user * item[:count]).sum(-1), user @ item[start:].T
 
@@ -364,32 +365,6 @@ class ICPE(Normal):
         # Scores are cosines, the unit of training is cosine / temperature.
         unit = self.temperature if self.loss_kind == "softmax" else 1.0
         return self.beta * unit / self.own_share * self.offset(items, codes)
-
-
-class _ScaleGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, factors: Tensor) -> Tensor:
-        ctx.save_for_backward(factors)
-        return values.view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (factors,) = ctx.saved_tensors
-        return gradients[0] * factors, None
-
-
-def scale_gradient(values: Tensor, factors: Tensor) -> Tensor:
-    """The values themselves; their gradient is multiplied by the factor of each row."""
-    factors = factors.view(*factors.shape, *[1] * (values.dim() - factors.dim()))
-    scaled: Tensor = _ScaleGradient.apply(values, factors)  # type: ignore[no-untyped-call]
-    return scaled
-
-
-def _weighed_score(backbone: Backbone, users: Tensor, items: Tensor, guide: Tensor | None) -> Tensor:
-    """Scores whose gradient is weighed on its way to all but the items, where the weight is taken back."""
-    if guide is None:
-        return backbone.score(users, items)
-    return scale_gradient(backbone.score(users, scale_gradient(items, 1 / guide)), guide)
 
 
 def _bounds(bounds: Any) -> tuple[float, float]:
