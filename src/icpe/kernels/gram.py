@@ -8,6 +8,17 @@ import numpy as np
 from icpe.types import FloatArray, IntArray
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, inline="always")
+def _add_products(sums, gram):  # type: ignore[no-untyped-def]
+    for one in range(sums.shape[0]):
+        for other in range(one, sums.shape[0]):
+            left, right = sums[one], sums[other]
+            product = left.dtype.type(0)
+            for d in range(left.shape[0]):
+                product += left[d] * right[d]
+            gram[one, other] += product
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _gram_bce(starts, items, labels, users, table, offset, scale, gram):  # type: ignore[no-untyped-def]
     clusters, dim = gram.shape[0], table.shape[1]
@@ -52,17 +63,6 @@ def _gram_softmax(starts, items, labels, users, lengths, table, offset, scale, c
             for d in range(dim):
                 total[d] = (total[d] - along * mine[d]) / lengths[user]
         _add_products(sums, gram)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _add_products(sums, gram):  # type: ignore[no-untyped-def]
-    for one in range(sums.shape[0]):
-        for other in range(one, sums.shape[0]):
-            left, right = sums[one], sums[other]
-            product = left.dtype.type(0)
-            for d in range(left.shape[0]):
-                product += left[d] * right[d]
-            gram[one, other] += product
 
 
 def gram_bce(

@@ -10,9 +10,11 @@ import numba
 
 # Sums may be reordered, which lets them use vector instructions; NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz"}
+# Small functions are inlined by numba: left to LLVM, it would depend on what the cache holds already, and with it the
+# last bits of sums.
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST, inline="always")
 def _dot(one, two):  # type: ignore[no-untyped-def]
     total = one.dtype.type(0)
     for d in range(one.shape[0]):
@@ -28,7 +30,7 @@ def _softplus(x):  # type: ignore[no-untyped-def]
     return value, (1.0 if x > 0 else small) / (1.0 + small)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST, inline="always")
 def _spread(user, item, to_user, to_item, reg, user_grad, item_grad):  # type: ignore[no-untyped-def]
     # Adds an item's share to the gradient of its user, and writes the item's own.
     for d in range(user.shape[0]):
