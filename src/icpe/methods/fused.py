@@ -7,6 +7,7 @@ positives:
 * ``offset`` [b + m] is added to the logits and gets a gradient of its own;
 * ``weight`` [b] multiplies a positive's loss;
 * ``user_weight`` [b] multiplies it in the gradient of the users and nowhere else, not even in the value;
+* ``codes`` [b + m], of the softmax alone, lets the positives of others be negatives too, but for the same item;
 * ``reg`` adds λ/2 · (mean squared norm of users + of positives + of negatives), for rows that are trainable themselves.
 
 On other devices, and for other types than float32 and float64, the plain torch form serves, which also is what the
@@ -24,6 +25,7 @@ from torch import Tensor
 from icpe.types import FloatArray
 
 _EPS = 1e-12  # the least norm of a row, as in torch's normalize
+_NEVER = -1e30  # a logit that has no share; finite, since a row may hold nothing else
 
 
 def bce_on_rows(
@@ -76,19 +78,23 @@ def softmax_on_rows(
     weight: Tensor | None = None,
     user_weight: Tensor | None = None,
     reg: float = 0.0,
+    codes: Tensor | None = None,
 ) -> Tensor:
     """Mean of weight · cross-entropy of a positive against negatives all share, on cosine / temperature + offset."""
     if not _closed(users, both):
-        return _plain_softmax(users, both, temperature, offset, weight, user_weight, reg)
+        return _plain_softmax(users, both, temperature, offset, weight, user_weight, reg, codes)
     rows, grads = _arrays(users, both, offset, weight, user_weight)
     size = len(users)
-    of_users, of_items, of_drawn = _Units(rows[0]), _Units(rows[1][:size]), _Units(rows[1][size:])
-    user, item, drawn = of_users.units, of_items.units, of_drawn.units
+    start = size if codes is None else 0  # where negatives begin
+    of_users, of_items = _Units(rows[0]), _Units(rows[1])
+    user, item, drawn = of_users.units, of_items.units[:size], of_items.units[start:]
     offsets, weights, user_weights = (torch.from_numpy(one) for one in rows[2:])
     user_grads, both_grads, logit_grads = (torch.from_numpy(one) for one in grads)
 
     positive = (user * item).sum(1).div_(temperature).add_(offsets[:size])
-    negative = torch.mm(user, drawn.T).div_(temperature).add_(offsets[size:])
+    negative = torch.mm(user, drawn.T).div_(temperature).add_(offsets[start:])
+    if codes is not None:
+        negative.masked_fill_(codes[:size, None] == codes, _NEVER)
     # The softmax of the negatives alone, in torch's one fast pass: its largest entry tells the sum it divided by.
     chance = torch.softmax(negative, 1)
     others = negative.amax(1) - chance.amax(1).log()
@@ -98,16 +104,16 @@ def softmax_on_rows(
     share = weights / size
     to_positive = share * torch.expm1(positive - total)
     to_negative = chance.mul_((share * (others - total).exp())[:, None])
-    logit_grads[:size] = to_positive
-    torch.sum(to_negative, 0, out=logit_grads[size:])
+    logit_grads[:size] = 0
+    torch.sum(to_negative, 0, out=logit_grads[start:])
+    logit_grads[:size] += to_positive
     to_positive, to_negative = to_positive[:, None].div_(temperature), to_negative.div_(temperature)
-    torch.mul(to_positive, user, out=both_grads[:size])
-    torch.mm(to_negative.T, user, out=both_grads[size:])
+    both_grads[:size] = 0
+    torch.mm(to_negative.T, user, out=both_grads[start:])
+    both_grads[:size].addcmul_(to_positive, user)
     torch.mm(to_negative, drawn, out=user_grads).addcmul_(to_positive, item).mul_(user_weights[:, None])
-    of_users.back(grads[0], reg)
-    of_items.back(grads[1][:size], reg)
-    of_drawn.back(grads[1][size:], reg)
-    value += 0.5 * reg * sum(one.mean_square for one in (of_users, of_items, of_drawn))
+    value += of_users.back(grads[0], slice(None), reg)
+    value += of_items.back(grads[1], slice(size), reg) + of_items.back(grads[1], slice(size, None), reg)
     return _with_gradients(value, users, both, offset, grads)
 
 
@@ -121,16 +127,15 @@ class _Units:
         normalise(rows, self._units, self._norms, _EPS)
         self.units = torch.from_numpy(self._units)
 
-    @property
-    def mean_square(self) -> float:
-        """Of the norms."""
-        return float(np.square(self._norms, dtype=np.float64).mean())
-
-    def back(self, grads: FloatArray, reg: float) -> None:
-        """Turn gradients of units into those of the rows, in place, with the L2 term's."""
+    def back(self, grads: FloatArray, part: slice, reg: float) -> float:
+        """Turn gradients of some units into those of the rows, in place, with the L2 term's; return that term."""
         from icpe.kernels.losses import through_norm
 
-        through_norm(grads, self._units, self._norms, self._rows, reg / len(grads))
+        norms, count = self._norms[part], len(self._norms[part])
+        if count == 0:
+            return 0.0
+        through_norm(grads[part], self._units[part], norms, self._rows[part], reg / count)
+        return 0.5 * reg * float(np.square(norms, dtype=np.float64).mean()) if reg else 0.0
 
 
 def _closed(users: Tensor, both: Tensor) -> bool:
@@ -223,14 +228,16 @@ def _plain_softmax(
     weight: Tensor | None,
     user_weight: Tensor | None,
     reg: float,
+    codes: Tensor | None,
 ) -> Tensor:
     user, item = F.normalize(_weighted(users, user_weight), dim=-1), F.normalize(both, dim=-1)
-    items, drawn = item[: len(users)], item[len(users) :]
-    logits = torch.cat([(user * items).sum(-1, keepdim=True), user @ drawn.T], dim=1) / temperature
+    start = len(users) if codes is None else 0
+    positive, negative = (user * item[: len(users)]).sum(-1) / temperature, user @ item[start:].T / temperature
     if offset is not None:
-        own, others = offset[: len(users), None], offset[len(users) :].expand(len(users), -1)
-        logits = logits + torch.cat([own, others], dim=1)
-    each = torch.logsumexp(logits, dim=1) - logits[:, 0]
+        positive, negative = positive + offset[: len(users)], negative + offset[start:]
+    if codes is not None:
+        negative = negative.masked_fill(codes[: len(users), None] == codes, _NEVER)
+    each = torch.logaddexp(positive, torch.logsumexp(negative, 1)) - positive
     return (each if weight is None else each * weight).mean() + _penalty(users, both, reg)
 
 
@@ -250,5 +257,5 @@ def _penalty(users: Tensor, both: Tensor, reg: float) -> Tensor:
     if reg == 0:
         return users.new_zeros(())
     items, drawn = both[: len(users)], both[len(users) :]
-    means = [rows.square().sum() / len(rows) for rows in (users, items, drawn)]
-    return 0.5 * reg * (means[0] + means[1] + means[2])
+    means = [rows.square().sum() / len(rows) for rows in (users, items, drawn) if len(rows)]
+    return 0.5 * reg * torch.stack(means).sum()

@@ -197,12 +197,12 @@ class ICPE(Normal):
         weights = self.clusters.item_weight[batch.items] if self.weights_on != "none" else None
         weight, guide = (weights, None) if self.weights_on == "all" else (None, weights)
         vectors = self.backbone.vectors(users, both)
-        if vectors is not None and not self.in_batch:
+        if vectors is not None:
             ego = vectors[0] is users and vectors[1] is both
-            users, both = vectors
-            return self._loss_of_vectors(
-                batch, users, both, ego, self.own_share, offset=offset, weight=weight, user_weight=guide
-            )
+            extras = {"offset": offset, "weight": weight, "user_weight": guide}
+            if self.in_batch:
+                extras["codes"] = wanted
+            return self._loss_of_vectors(batch, *vectors, ego, self.own_share, **extras)
         count = len(batch.items)
         positives = self.positive_losses(users, both, offset, batch, guide)
         total = (positives if weight is None else positives * weight).mean()

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from icpe.data.interactions import Interactions
@@ -70,10 +69,6 @@ class InBatch(Normal):
         users, items = self.backbone.rows(batch.users, batch.items, rng)
         vectors = self.backbone.vectors(users, items)
         assert vectors is not None
-        user, item = (F.normalize(one, dim=-1) for one in vectors)
         correction = -self.correction * self.log_popularity[batch.items]
-        logits = torch.addmm(correction, user, item.T, alpha=1 / self.temperature)
-        same = batch.items[:, None] == batch.items
-        logits = logits.masked_fill_(same.fill_diagonal_(False), -torch.inf)
-        loss = F.cross_entropy(logits, torch.arange(len(items), device=items.device))
-        return loss + self.penalty(batch, (users, items))
+        ego = vectors[0] is users and vectors[1] is items
+        return self._loss_of_vectors(batch, *vectors, ego, offset=correction, codes=batch.items)
