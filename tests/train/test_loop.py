@@ -1,12 +1,13 @@
 """The loop: the same seed gives the same bytes, it stops when it should, and goes on from anywhere."""
 
+import dataclasses
 import json
 import re
 
 import pytest
 import torch
 
-from icpe import MF, ConfigError, IcpeError, LightGCN, NeuMF, Normal
+from icpe import MF, ConfigError, IcpeError, LightGCN, NeuMF, Normal, split
 from icpe.methods import Batch
 from icpe.testing import skewed_log
 from icpe.train import Position, Trainer, TrainSettings
@@ -320,3 +321,30 @@ def test_settings_as_written_make_the_same_settings():
 def test_wrong_seeds(seed):
     with pytest.raises(ConfigError, match="expected a whole number from 0 up"):
         trainer(seed=seed)
+
+
+class Dial(Normal):
+    """Ranks by c times the score; the best c is chosen at validations."""
+
+    name = "dial"
+
+    def build(self, train, rng):
+        super().build(train, rng)
+        self.register_buffer("chosen", torch.zeros(()))
+
+    def options(self):
+        return [{"c": c} for c in (-1.0, 1.0, 2.0)]
+
+    def adopt(self, c):
+        self.chosen.fill_(c)
+
+    def own_scores(self):
+        table = super().own_scores()
+        return dataclasses.replace(table, user_vectors=table.user_vectors * self.chosen.numpy())
+
+
+def test_settings_of_ranking_are_chosen_at_validations():
+    log = skewed_log(users=40, items=30, pairs=400)
+    parts = split.unbiased(log, seed=0)
+    model = Dial(MF(dim=8)).fit(parts.train, parts.valid, epochs=20, lr=0.01, batch_size=64)
+    assert model.method.chosen == 1.0  # 2 is as good, and comes later

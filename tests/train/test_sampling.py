@@ -8,11 +8,12 @@ import pytest
 
 from icpe import DataError, Interactions
 from icpe.kernels.negatives import reject_seen as compiled
-from icpe.methods import Negatives
+from icpe.methods import Negatives, drawing
+from icpe.methods.drawing import Drawn, SeenPairs, reject_seen, uniform_items
 from icpe.rng import random_keys
 from icpe.testing import skewed_log
 from icpe.train import sampling
-from icpe.train.sampling import Sampler, reject_seen, uniform_items
+from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=20, items=11, pairs=180)
 STEPS_PER_BLOCK = sampling._STEPS_PER_BLOCK
@@ -135,7 +136,7 @@ def test_the_compiled_way_is_the_plain_way_bit_for_bit(count, monkeypatch):
     assert not np.array_equal(plain, uniform_items(keys, 40))
     np.testing.assert_array_equal(plain, fast)
     whole = list(Sampler(LOG, Negatives(count), 10, seed=3).epoch(0))
-    monkeypatch.setattr(sampling, "WORTH_COMPILING", 0)
+    monkeypatch.setattr(drawing, "WORTH_COMPILING", 0)
     again = list(Sampler(LOG, Negatives(count), 10, seed=3).epoch(0))
     assert all(equal(one, two) for one, two in zip(whole, again, strict=True))
 
@@ -151,3 +152,32 @@ def test_a_user_who_has_used_everything():
     with pytest.raises(DataError, match=re.escape("user 1 has used all 5 items, so that none is left")):
         Sampler(log, Negatives(1), 4, seed=0)
     assert len(list(Sampler(log, Negatives(3, shared=True), 4, seed=0).epoch(0))) == 2
+
+
+def test_pairs_that_were_seen():
+    seen, known = SeenPairs(LOG), seen_pairs(LOG)
+    users, items = np.indices((20, 11)).reshape(2, -1)
+    assert seen.contain(users, items).tolist() == [pair in known for pair in zip(users, items, strict=True)]
+
+
+def test_negatives_from_all_items_may_be_seen():
+    log = log_of([10, 3], items=10)
+    drawn = np.concatenate([batch.negatives for batch in Sampler(log, Negatives(50, seen=True), 4, seed=1).epoch(0)])
+    assert set(drawn.ravel().tolist()) == set(range(10))
+
+
+def test_a_method_may_draw_by_itself():
+    """Its generator is that of the step: the same from wherever the epoch is entered, another for each step."""
+
+    def draw(drawn, epoch, rng):
+        marks = np.concatenate([[epoch], rng.integers(1000, size=3)])
+        return Drawn(drawn.users, drawn.items, drawn.negatives, drawn.rows, marks)
+
+    whole = list(Sampler(LOG, Negatives(1), 10, seed=4, draw=draw).epoch(2))
+    late = list(Sampler(LOG, Negatives(1), 10, seed=4, draw=draw).epoch(2, first_step=5))
+    assert [one.marks.tolist() for one in whole[5:]] == [one.marks.tolist() for one in late]
+    assert len({tuple(one.marks) for one in whole}) == len(whole)
+    assert {one.marks[0] for one in whole} == {2}
+    for batch in whole:
+        assert np.array_equal(LOG.user[batch.rows], batch.users)
+        assert np.array_equal(LOG.item[batch.rows], batch.items)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, NotFittedError
+from icpe.methods.drawing import Drawn
 from icpe.models.base import Backbone
 from icpe.models.scores import ScoreTable, with_bias
 
@@ -27,12 +28,13 @@ class Negatives:
 
     Attributes:
         count: how many.
-        shared: True: ``count`` items for the whole batch, uniform over all; False: ``count`` for each positive, uniform
-            over the items its user has not used.
+        shared: True: ``count`` items for the whole batch, uniform over all; False: ``count`` for each positive.
+        seen: whether those for each positive are uniform over all items, and not only over those its user has not used.
     """
 
     count: int
     shared: bool = False
+    seen: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,21 @@ class Batch:
         users: int64 [batch].
         items: int64 [batch], a positive of each user.
         negatives: int64 [batch, count], or [count] if shared.
+        marks: what the method's own :meth:`Method.draw` says about them, or None.
     """
 
     users: Tensor
     items: Tensor
     negatives: Tensor
+    marks: Tensor | None = None
+
+    @classmethod
+    def of(cls, drawn: Drawn, device: torch.device | str = "cpu") -> Self:
+        """What was drawn, as tensors."""
+        users, items, negatives = (
+            torch.from_numpy(codes).to(device) for codes in (drawn.users, drawn.items, drawn.negatives)
+        )
+        return cls(users, items, negatives, None if drawn.marks is None else torch.from_numpy(drawn.marks).to(device))
 
 
 class Method(nn.Module, ABC):
@@ -80,6 +92,23 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
         """What to minimise, one number; ``rng`` is for dropout."""
+
+    def draw(self, drawn: Drawn, epoch: int, rng: "np.random.Generator") -> Drawn:
+        """Change what was drawn for a step: other negatives, marks, or other pairs altogether.
+
+        Args:
+            drawn: the step's positives, and negatives as of :attr:`negatives`.
+            epoch: counted from 0.
+            rng: of this step alone, so that a run can be continued anywhere.
+        """
+        return drawn
+
+    def options(self) -> Sequence[dict[str, Any]]:
+        """Settings of ranking to try at a validation, such as ``[{"c": 0.0}, {"c": 10.0}]``; the best is adopted."""
+        return []
+
+    def adopt(self, **serving: Any) -> None:
+        """Rank by one of the :meth:`options` from now on. What it changes must be a buffer."""
 
     def renews(self, step: int, epoch_steps: int) -> bool:
         """Whether :meth:`renew` is due before this step, counted from 0."""

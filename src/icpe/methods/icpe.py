@@ -199,10 +199,10 @@ class ICPE(Normal):
         vectors = self.backbone.vectors(users, both)
         if vectors is not None:
             ego = vectors[0] is users and vectors[1] is both
-            extras = {"offset": offset, "weight": weight, "user_weight": guide}
-            if self.in_batch:
-                extras["codes"] = wanted
-            return self._loss_of_vectors(batch, *vectors, ego, self.own_share, **extras)
+            codes = {"codes": wanted} if self.in_batch else {}
+            return self._loss_of_vectors(
+                batch, *vectors, ego, self.own_share, offset=offset, weight=weight, user_weight=guide, **codes
+            )
         count = len(batch.items)
         positives = self.positive_losses(users, both, offset, batch, guide)
         total = (positives if weight is None else positives * weight).mean()

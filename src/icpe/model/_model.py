@@ -41,7 +41,7 @@ class Model:
 
     def __repr__(self) -> str:
         return (
-            f"Model({type(self.method).__name__} on {type(self.method.backbone).__name__}, "
+            f"Model({type(self.method).__name__} on {self.method.backbone.label}, "
             f"{len(self.log.users):,} users, {len(self.log.items):,} items)"
         )
 
@@ -186,8 +186,7 @@ class Model:
         table = self.scores
         if not isinstance(table, DotScores):
             raise ConfigError(
-                f"{type(self.method.backbone).__name__} has no vectors whose inner product is the score; "
-                "use score or recommend"
+                f"{self.method.backbone.label} has no vectors whose inner product is the score; use score or recommend"
             )
         users, items = table.user_vectors, table.item_vectors
         if table.item_bias is not None:

@@ -4,7 +4,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from icpe.data.interactions import Interactions
-from icpe.errors import NotFittedError
+from icpe.errors import ConfigError, NotFittedError
 from icpe.models.scores import DotScores, PairScores, ScoreTable, to_numpy
 
 _TAKER = "icpe_taker"  # an attribute of a parameter, so that copies of a model and other threads have their own
@@ -36,9 +36,9 @@ class Backbone(nn.Module, ABC):
     """
 
     name: ClassVar[str]
-    default_optimizer: ClassVar[str] = "adam"
-    default_reg: ClassVar[float] = 1e-5
-    parallel: ClassVar[bool] = False
+    default_optimizer: str = "adam"
+    default_reg: float = 1e-5
+    parallel: bool = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,6 +50,21 @@ class Backbone(nn.Module, ABC):
         names = inspect.signature(type(self)).parameters
         values = {name: getattr(self, name) for name in names}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    @property
+    def label(self) -> str:
+        """How people call it."""
+        return type(self).__name__
+
+    def halved(self) -> Self:
+        """An unbuilt backbone of half the width, for methods that need two of them.
+
+        Raises:
+            ConfigError: there is no such thing.
+        """
+        raise ConfigError(
+            f"{self.label} has no form of half the width; let the method have two whole ones (size='full')"
+        )
 
     @abstractmethod
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -138,6 +153,10 @@ class DotBackbone(Backbone):
         self.user_table = normal_table(self.users, self.dim, self.init_std, rng)
         self.item_table = normal_table(self.items, self.dim, self.init_std, rng)
 
+    def halved(self) -> Self:
+        """With rows of half the length."""
+        return type(self)(**{**self.settings(), "dim": half(self.dim)})
+
     def interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:
         """z_u ∘ z_i, [..., dim]."""
         return z_user * z_item
@@ -161,6 +180,11 @@ class DotBackbone(Backbone):
     def vectors(self, z_user: Tensor, z_item: Tensor) -> tuple[Tensor, Tensor]:
         """The representations themselves."""
         return z_user, z_item
+
+
+def half(width: int) -> int:
+    """Half of a width, at least 1."""
+    return max(1, width // 2)
 
 
 Taker = Callable[[Tensor], Tensor]

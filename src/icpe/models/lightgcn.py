@@ -39,8 +39,8 @@ class LightGCN(DotBackbone):
     """
 
     name: ClassVar[str] = "lightgcn"
-    default_reg: ClassVar[float] = 1e-4
-    parallel: ClassVar[bool] = True
+    default_reg: float = 1e-4
+    parallel: bool = True
 
     def __init__(
         self,

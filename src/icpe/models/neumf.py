@@ -1,7 +1,7 @@
 """Neural matrix factorisation."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from icpe.data.interactions import Interactions
 from icpe.models._checks import positive, whole, widths
-from icpe.models.base import Backbone, normal_table, take_rows, uniform_matrix
+from icpe.models.base import Backbone, half, normal_table, take_rows, uniform_matrix
 from icpe.models.scores import DotScores, NeuMFScores, to_numpy
 
 
@@ -40,7 +40,7 @@ class NeuMF(Backbone):
     """
 
     name: ClassVar[str] = "neumf"
-    default_optimizer: ClassVar[str] = "rmsprop"
+    default_optimizer: str = "rmsprop"
 
     def __init__(self, dim: int = 64, layers: Sequence[int] = (64, 32, 16), init_std: float = 0.01) -> None:
         super().__init__()
@@ -68,6 +68,10 @@ class NeuMF(Backbone):
         """GMF and MLP rows side by side, [users, 2·dim] and [items, 2·dim]."""
         self._require_built()
         return self.user_table, self.item_table
+
+    def halved(self) -> Self:
+        """With tables and layers of half the width."""
+        return type(self)(half(self.dim), [half(width) for width in self.layers], self.init_std)
 
     def row_tables(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
         """Both tables."""

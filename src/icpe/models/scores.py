@@ -104,6 +104,28 @@ class BiasedScores:
         return self.table.block(users, start, stop) + self.item_bias[start:stop]
 
 
+@dataclass(frozen=True, eq=False)
+class SumScores:
+    """The sum of two tables over the same users and items."""
+
+    first: ScoreTable
+    second: ScoreTable
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return self.first.users
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return self.first.items
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        return self.first.block(users, start, stop) + self.second.block(users, start, stop)
+
+
 def with_bias(table: ScoreTable, item_bias: FloatArray) -> ScoreTable:
     """The scores plus a number for each item, float32 [items]; inner products stay inner products."""
     if isinstance(table, DotScores):

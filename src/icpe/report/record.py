@@ -122,7 +122,7 @@ def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
         raise DataError("the runs were measured at different list lengths; train them with the same -n")
     names = (
         [run.label for run in runs],
-        [f"{run.label} on {type(run.model.method.backbone).__name__}" for run in runs],
+        [f"{run.label} on {run.model.method.backbone.label}" for run in runs],
         [f"{run.label} ({_short(run.folder.name)})" for run in runs],
         [f"{run.label} {number}" for number, run in enumerate(runs, 1)],
     )

@@ -13,7 +13,7 @@ def title(runs: Sequence[RunRecord]) -> str:
     """Who is compared with whom."""
     first, *others = (run.label for run in runs)
     if not others:
-        return f"{first} on {type(runs[0].model.method.backbone).__name__}"
+        return f"{first} on {runs[0].model.method.backbone.label}"
     return f"{', '.join(others) if len(others) < 3 else f'{len(others)} runs'} against {first}"
 
 

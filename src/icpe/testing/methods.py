@@ -18,6 +18,7 @@ from icpe.models.base import Backbone, rows_from
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.train import Trainer, TrainSettings
+from icpe.train.sampling import Sampler
 
 Make = Callable[[Backbone], Method]
 SMALL: tuple[Callable[[], Backbone], ...] = (
@@ -240,11 +241,8 @@ def _fill(method: Method, value: float) -> None:
 
 
 def _batch(case: _Case, log: Interactions, size: int) -> Batch:
-    wanted = case.method().negatives
-    rows = np.random.default_rng(0).permutation(len(log))[:size]
-    users, items = (torch.from_numpy(codes[rows].astype(np.int64)) for codes in (log.user, log.item))
-    shape = (wanted.count,) if wanted.shared else (size, wanted.count)
-    return Batch(users, items, torch.randint(len(log.items), shape, generator=torch.Generator().manual_seed(1)))
+    method = case.built(log=log)
+    return Batch.of(next(Sampler(log, method.negatives, size, seed=0, draw=method.draw).epoch(0)))
 
 
 def _check_seed(case: _Case) -> None:

@@ -12,10 +12,11 @@ from torch import Tensor
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
 from icpe.methods.base import Batch, Method
+from icpe.methods.drawing import Drawn
 from icpe.models.scores import ScoreTable
 from icpe.rng import random_keys, stream
 from icpe.train.optimizer import Optimizer
-from icpe.train.sampling import Drawn, Sampler
+from icpe.train.sampling import Sampler
 from icpe.train.settings import TrainSettings
 
 Validate = Callable[[ScoreTable], dict[str, float]]
@@ -59,7 +60,8 @@ class Trainer:
         self.method, self.settings, self._seed, self._validate = method, settings, seed, validate
         method.build(train, stream(seed, "train/start"))
         method.to(self.device)
-        self._sampler = Sampler(train, method.negatives, settings.batch_size, seed)
+        draw = None if type(method).draw is Method.draw else method.draw
+        self._sampler = Sampler(train, method.negatives, settings.batch_size, seed, draw)
         self.steps = settings.epochs * self._sampler.steps
         self._interval = settings.evaluate_every or min(3000, max(250, self._sampler.steps))
         name = settings.optimizer or method.backbone.default_optimizer
@@ -135,8 +137,7 @@ class Trainer:
     def _step(self, drawn: Drawn) -> None:
         if not self.method.training:
             self.method.train()
-        arrays = (drawn.users, drawn.items, drawn.negatives)
-        batch = Batch(*(torch.from_numpy(array).to(self.device) for array in arrays))
+        batch = Batch.of(drawn, self.device)
         if self.method.renews(self.position.step, self._sampler.steps):
             self._optimizer.settle()
             self.method.renew(self.position.step, self._seed)
@@ -178,7 +179,7 @@ class Trainer:
             return record
         self.method.eval()
         with torch.no_grad():
-            record["valid"] = self._validate(self.method.scores())
+            record["valid"] = self._validated()
         value = record["valid"][CRITERION]
         if value > position.best:
             position.best, position.best_step, position.stale = value, position.step, 0
@@ -186,6 +187,19 @@ class Trainer:
         else:
             position.stale += 1
         return record
+
+    def _validated(self) -> dict[str, float]:
+        """Metrics of the present scores, by the best of the method's options where it has some."""
+        assert self._validate is not None
+        tried = []
+        for option in self.method.options():
+            self.method.adopt(**option)
+            tried.append((self._validate(self.method.scores()), option))
+        if not tried:
+            return self._validate(self.method.scores())
+        values, best = max(tried, key=lambda one: one[0][CRITERION])  # of equals the first
+        self.method.adopt(**best)
+        return values
 
 
 @contextmanager

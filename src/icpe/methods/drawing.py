@@ -1,0 +1,91 @@
+"""Codes of a step, and items a user has not used."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from icpe.data.interactions import Interactions
+from icpe.kernels import WORTH_COMPILING
+from icpe.types import BoolArray, IntArray, UIntArray
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Codes of one step, all int64.
+
+    Attributes:
+        users: [batch].
+        items: [batch], a positive of each user.
+        negatives: [batch, count], or [count] if shared.
+        rows: [batch], which training pairs these are, in the order of the training data.
+        marks: whatever a method adds in :meth:`icpe.methods.Method.draw`.
+    """
+
+    users: IntArray
+    items: IntArray
+    negatives: IntArray
+    rows: IntArray
+    marks: IntArray | None = None
+
+
+class SeenPairs:
+    """Which items the users have used in training.
+
+    Example:
+        >>> from icpe.testing.logs import skewed_log
+        >>> log = skewed_log(users=5, items=8, pairs=12)
+        >>> bool(SeenPairs(log).contain(log.user, log.item).all())
+        True
+    """
+
+    def __init__(self, train: Interactions) -> None:
+        self._train = train
+        self._starts = np.concatenate([[0], np.cumsum(train.user_counts)])
+        self._keys = train.user.astype(np.int64) * len(train.items) + train.item
+
+    def contain(self, users: IntArray, items: IntArray) -> BoolArray:
+        """Whether each pair is among them; shapes are broadcast."""
+        asked = users.astype(np.int64) * len(self._train.items) + items
+        found = np.minimum(np.searchsorted(self._keys, asked), len(self._keys) - 1)
+        inside: BoolArray = self._keys[found] == asked
+        return inside
+
+    def replace(self, users: IntArray, drawn: IntArray, keys: UIntArray) -> None:
+        """Draw anew, in place, where a drawn item is one its user has used, until none is.
+
+        Args:
+            users: int [rows].
+            drawn: int32 [rows, count].
+            keys: uint64 [rows, count], random bits to go on with.
+        """
+        reject_seen(self._train, self._starts, users, drawn, keys)
+
+
+def uniform_items(keys: UIntArray, items: int) -> IntArray:
+    """Item codes from 64 random bits each: the upper half, scaled. int32, in the shape of ``keys``."""
+    return (((keys >> np.uint64(32)) * np.uint64(items)) >> np.uint64(32)).astype(np.int32)
+
+
+def reject_seen(train: Interactions, starts: IntArray, users: IntArray, drawn: IntArray, keys: UIntArray) -> None:
+    """Draw anew, in place, where a drawn item is a training item of its user, until none is."""
+    if len(train) >= WORTH_COMPILING // 10:
+        from icpe.kernels.negatives import reject_seen as compiled  # late: numba takes a while to import
+
+        compiled(users, drawn, starts, train.item, len(train.items), keys)
+        return
+    seen = train.user.astype(np.int64) * len(train.items) + train.item
+    rows, places = np.indices(drawn.shape).reshape(2, -1)
+    while len(rows):
+        asked = users[rows].astype(np.int64) * len(train.items) + drawn[rows, places]
+        found = np.minimum(np.searchsorted(seen, asked), len(seen) - 1)
+        again = seen[found] == asked
+        rows, places = rows[again], places[again]
+        keys[rows, places] += np.uint64(0x9E3779B97F4A7C15)
+        drawn[rows, places] = uniform_items(_mix(keys[rows, places]), len(train.items))
+
+
+def _mix(state: UIntArray) -> UIntArray:
+    """splitmix64's output for a state: a stream of its own for each place."""
+    mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
