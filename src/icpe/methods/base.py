@@ -68,6 +68,7 @@ class Method(nn.Module, ABC):
     Attributes:
         serving: names of settings that matter for ranking only and may be changed after training.
         presets: settings of the constructor by name, e.g. those of the paper.
+        search: values of settings worth trying, the usual ones among them; for tuning.
         backbone: the model that is trained.
         reg: λ of the L2 term on the trainable rows of a batch.
     """
@@ -75,6 +76,7 @@ class Method(nn.Module, ABC):
     name: ClassVar[str]
     serving: ClassVar[tuple[str, ...]] = ()
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    search: ClassVar[dict[str, tuple[Any, ...]]] = {}
 
     def __init__(self, backbone: Backbone, reg: float | None = None) -> None:
         super().__init__()
