@@ -7,6 +7,7 @@ from torch import nn
 
 from icpe.models.base import rows_from, take_rows
 from icpe.train.row_optimizer import RowAdam, RowRMSprop, RowTable
+from icpe.train.small_optimizer import SmallOptimizer
 
 
 def loss_of(taken, weights):
@@ -113,3 +114,33 @@ def test_state_round_trip():
     copy.begin_step()
     assert (copy.extra()["series"] == mine.extra()["series"]).all()
     assert table.last.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "dense_kind"), [("adam", torch.optim.Adam), ("rmsprop", lambda one, lr: torch.optim.RMSprop(one, lr=lr))]
+)
+def test_small_parameters_end_where_torch_ends(name, dense_kind):
+    """Also those that now and then have no gradient, and across a saved state."""
+    rng = torch.Generator().manual_seed(0)
+    starts = [torch.randn(3, 4, generator=rng, dtype=torch.float64), torch.randn(5, generator=rng, dtype=torch.float64)]
+    theirs, ours = ([nn.Parameter(start.clone()) for start in starts] for _ in range(2))
+    optimizer, mine = dense_kind(theirs, lr=0.1), SmallOptimizer(name, ours, 0.1)
+    for step in range(30):
+        for number, (their, our) in enumerate(zip(theirs, ours, strict=True)):
+            grad = None if number and step % 3 == 0 else torch.randn(their.shape, generator=rng, dtype=torch.float64)
+            their.grad, our.grad = grad, None if grad is None else grad.clone()
+        optimizer.step()
+        mine.step()
+        if step == 10:
+            kept = {key: value.clone() for key, value in mine.tensors().items()}
+            mine = SmallOptimizer(name, ours, 0.1)
+            mine.restore(kept)
+    for their, our in zip(theirs, ours, strict=True):
+        assert our.grad is None
+        torch.testing.assert_close(our, their, rtol=1e-10, atol=1e-12)
+
+
+def test_which_parameters_are_small():
+    assert SmallOptimizer.suits(nn.Parameter(torch.zeros(256, 256)))
+    assert not SmallOptimizer.suits(nn.Parameter(torch.zeros(257, 256)))
+    assert not SmallOptimizer.suits(nn.Parameter(torch.zeros(4, dtype=torch.bfloat16)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from icpe.types import FloatArray, IntArray
 
-_SAMPLE = 1 << 12  # points that are enough to place a few centres
+_SAMPLE = 1 << 11  # points that are enough to place a few centres
 _ROUNDS = 300  # scikit-learn's limit; a handful are needed
 
 

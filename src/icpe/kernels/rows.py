@@ -121,3 +121,26 @@ def rmsprop_step(table, moments, last, rows, grads, latest, earlier, step, lr, a
             square[d] = keep * square[d] + one * grad[d] * grad[d]
             weights[d] -= size * grad[d] / (np.sqrt(square[d]) + small)
         last[row] = step
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def adam_all(values, grads, mean, square, step, lr, beta1, beta2, eps):  # type: ignore[no-untyped-def]
+    """Step number ``step`` of Adam on all numbers of a flat array."""
+    kind = values.dtype.type
+    size = kind(lr / (1.0 - beta1**step))
+    scale = kind(1.0 / math.sqrt(1.0 - beta2**step))
+    keep1, keep2, one1, one2, small = kind(beta1), kind(beta2), kind(1.0 - beta1), kind(1.0 - beta2), kind(eps)
+    for d in range(values.shape[0]):
+        mean[d] = keep1 * mean[d] + one1 * grads[d]
+        square[d] = keep2 * square[d] + one2 * grads[d] * grads[d]
+        values[d] -= size * mean[d] / (np.sqrt(square[d]) * scale + small)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def rmsprop_all(values, grads, square, lr, alpha, eps):  # type: ignore[no-untyped-def]
+    """A step of RMSprop on all numbers of a flat array."""
+    kind = values.dtype.type
+    keep, one, small, size = kind(alpha), kind(1.0 - alpha), kind(eps), kind(lr)
+    for d in range(values.shape[0]):
+        square[d] = keep * square[d] + one * grads[d] * grads[d]
+        values[d] -= size * grads[d] / (np.sqrt(square[d]) + small)

@@ -4,7 +4,7 @@ Every function takes ``users`` [b, d] and ``both`` [b + m, d], positives and the
 positive in turn, or m shared by the batch. The further arguments are those of a method that changes logits and weighs
 positives:
 
-* ``offset`` [b + m] is added to the logits and gets a gradient of its own;
+* ``offset`` [b + m] is added to the logits and gets a gradient of its own; or an :class:`Offset` of the rows;
 * ``weight`` [b] multiplies a positive's loss;
 * ``user_weight`` [b] multiplies it in the gradient of the users and nowhere else, not even in the value;
 * ``codes`` [b + m], of the softmax alone, lets the positives of others be negatives too, but for the same item;
@@ -15,7 +15,7 @@ closed form is tested against.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -28,12 +28,29 @@ _EPS = 1e-12  # the least norm of a row, as in torch's normalize
 _NEVER = -1e30  # a logit that has no share; finite, since a row may hold nothing else
 
 
+class Offset(Protocol):
+    """Something learned that is added to the logits, a function of the items' rows [b + m, d]."""
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """What is learned."""
+
+    def of(self, items: Tensor) -> Tensor:
+        """The offsets [b + m], without autograd."""
+
+    def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
+        """Gradients of the parameters from those of the last offsets; ``item_grads`` are added to in place."""
+
+    def plain(self, items: Tensor) -> Tensor:
+        """The offsets by autograd."""
+
+
 def bce_on_rows(
     users: Tensor,
     both: Tensor,
     neg_weight: float = 1.0,
     scale: float = 1.0,
-    offset: Tensor | None = None,
+    offset: Tensor | Offset | None = None,
     weight: Tensor | None = None,
     user_weight: Tensor | None = None,
     reg: float = 0.0,
@@ -43,7 +60,7 @@ def bce_on_rows(
     ``weight`` and ``user_weight`` are of the positive's own term.
     """
     if not _closed(users, both):
-        return _plain_bce(users, both, neg_weight, scale, offset, weight, user_weight, reg)
+        return _plain_bce(users, both, neg_weight, scale, _plainly(offset, both), weight, user_weight, reg)
     from icpe.kernels.losses import bce
 
     rows, grads = _arrays(users, both, offset, weight, user_weight)
@@ -55,14 +72,14 @@ def bpr_on_rows(
     users: Tensor,
     both: Tensor,
     scale: float = 1.0,
-    offset: Tensor | None = None,
+    offset: Tensor | Offset | None = None,
     weight: Tensor | None = None,
     user_weight: Tensor | None = None,
     reg: float = 0.0,
 ) -> Tensor:
     """Mean of weight/K · Σ softplus(s⁻ − s⁺) with s = scale · (user · item) + offset."""
     if not _closed(users, both):
-        return _plain_bpr(users, both, scale, offset, weight, user_weight, reg)
+        return _plain_bpr(users, both, scale, _plainly(offset, both), weight, user_weight, reg)
     from icpe.kernels.losses import bpr
 
     rows, grads = _arrays(users, both, offset, weight, user_weight)
@@ -74,7 +91,7 @@ def softmax_on_rows(
     users: Tensor,
     both: Tensor,
     temperature: float,
-    offset: Tensor | None = None,
+    offset: Tensor | Offset | None = None,
     weight: Tensor | None = None,
     user_weight: Tensor | None = None,
     reg: float = 0.0,
@@ -82,7 +99,7 @@ def softmax_on_rows(
 ) -> Tensor:
     """Mean of weight · cross-entropy of a positive against negatives all share, on cosine / temperature + offset."""
     if not _closed(users, both):
-        return _plain_softmax(users, both, temperature, offset, weight, user_weight, reg, codes)
+        return _plain_softmax(users, both, temperature, _plainly(offset, both), weight, user_weight, reg, codes)
     rows, grads = _arrays(users, both, offset, weight, user_weight)
     size = len(users)
     start = size if codes is None else 0  # where negatives begin
@@ -143,13 +160,18 @@ def _closed(users: Tensor, both: Tensor) -> bool:
     return users.device.type == "cpu" and users.dtype == both.dtype and users.dtype in kinds
 
 
+def _plainly(offset: Tensor | Offset | None, both: Tensor) -> Tensor | None:
+    return offset if offset is None or isinstance(offset, Tensor) else offset.plain(both)
+
+
 def _arrays(
-    users: Tensor, both: Tensor, offset: Tensor | None, weight: Tensor | None, user_weight: Tensor | None
+    users: Tensor, both: Tensor, offset: Tensor | Offset | None, weight: Tensor | None, user_weight: Tensor | None
 ) -> tuple[list[FloatArray], list[FloatArray]]:
     """Inputs as arrays, with zeros and ones for those that are not given, and room for three gradients."""
     size, kind = len(users), users.detach().numpy().dtype
     rows = [_array(one, kind) for one in (users, both)]
-    rows.append(np.zeros(len(both), kind) if offset is None else _array(offset, kind))
+    added = offset if offset is None or isinstance(offset, Tensor) else offset.of(both)
+    rows.append(np.zeros(len(both), kind) if added is None else _array(added, kind))
     rows += [np.ones(size, kind) if one is None else _array(one, kind) for one in (weight, user_weight)]
     return rows, [np.empty_like(one) for one in rows[:3]]
 
@@ -159,9 +181,12 @@ def _array(values: Tensor, kind: Any) -> FloatArray:
 
 
 def _with_gradients(
-    value: float, users: Tensor, both: Tensor, offset: Tensor | None, grads: Sequence[FloatArray]
+    value: float, users: Tensor, both: Tensor, offset: Tensor | Offset | None, grads: Sequence[FloatArray]
 ) -> Tensor:
-    loss: Tensor = _Known.apply(value, grads, users, both, *(() if offset is None else (offset,)))  # type: ignore[no-untyped-call]
+    known, more = [torch.from_numpy(grad) for grad in grads], [offset] if isinstance(offset, Tensor) else []
+    if offset is not None and not isinstance(offset, Tensor):
+        more, known = [*offset.parameters], [*known[:2], *offset.back(known[2], known[1])]
+    loss: Tensor = _Known.apply(value, known, users, both, *more)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -169,8 +194,8 @@ class _Known(torch.autograd.Function):
     """A number whose gradients are known already."""
 
     @staticmethod
-    def forward(ctx: Any, value: float, grads: Sequence[FloatArray], *inputs: Tensor) -> Tensor:
-        ctx.grads = [torch.from_numpy(grad) for grad in grads[: len(inputs)]]
+    def forward(ctx: Any, value: float, grads: Sequence[Tensor], *inputs: Tensor) -> Tensor:
+        ctx.grads = grads[: len(inputs)]
         return inputs[0].new_tensor(value)
 
     @staticmethod

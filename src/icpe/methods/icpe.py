@@ -17,7 +17,7 @@ from icpe.methods.cluster_gradients import evaluating, gram_by_autograd
 from icpe.methods.item_clusters import ClusterSettings, Features, ItemClusters
 from icpe.methods.normal import Normal
 from icpe.methods.popularity import log_popularity
-from icpe.methods.propensity import GlobalPropensity
+from icpe.methods.propensity import GlobalPropensity, PropensityOffset
 from icpe.methods.weighing import scale_gradient, weighed_score
 from icpe.models.base import Backbone, DotBackbone
 from icpe.rng import stream
@@ -72,6 +72,12 @@ class ICPE(Normal):
     name: ClassVar[str] = "icpe"
     log_popularity: Tensor
     serving: ClassVar[tuple[str, ...]] = ("beta",)
+    search: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "alpha": (0.03, 0.1, 0.3),
+        "temperature": (0.15, 0.2, 0.25),
+        "bounds": (0.7, 0.85, 1.0),
+        "clusters": (3, 4, 5, 6),
+    }
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "default": {},
         "paper": {
@@ -191,18 +197,20 @@ class ICPE(Normal):
         """The weighted loss plus the L2 term; one forward and one backward pass serve all parameters."""
         wanted = torch.cat([batch.items, batch.negatives.reshape(-1)])
         users, both = self.backbone.rows(batch.users, wanted, rng)
-        offset = self.offset(both, wanted)
         if self.weights_on != "none" and self.gram_kind != "full":
-            self._weigh_batch(batch, users, both, offset, rng)
+            self._weigh_batch(batch, users, both, self.offset(both, wanted), rng)
         weights = self.clusters.item_weight[batch.items] if self.weights_on != "none" else None
         weight, guide = (weights, None) if self.weights_on == "all" else (None, weights)
         vectors = self.backbone.vectors(users, both)
         if vectors is not None:
             ego = vectors[0] is users and vectors[1] is both
+            own = ego and self.propensity_kind == "learned"
+            added = PropensityOffset(self.propensity, self.alpha, self.detach) if own else self.offset(both, wanted)
             codes = {"codes": wanted} if self.in_batch else {}
             return self._loss_of_vectors(
-                batch, *vectors, ego, self.own_share, offset=offset, weight=weight, user_weight=guide, **codes
+                batch, *vectors, ego, self.own_share, offset=added, weight=weight, user_weight=guide, **codes
             )
+        offset = self.offset(both, wanted)
         count = len(batch.items)
         positives = self.positive_losses(users, both, offset, batch, guide)
         total = (positives if weight is None else positives * weight).mean()

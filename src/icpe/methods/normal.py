@@ -40,6 +40,7 @@ class Normal(Method):
 
     name: ClassVar[str] = "normal"
     serving: ClassVar[tuple[str, ...]] = ("length",)
+    search: ClassVar[dict[str, tuple[Any, ...]]] = {"negatives": (1, 4)}
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Normal(Method):
         return self._loss_of_vectors(batch, *vectors, ego=vectors[0] is users and vectors[1] is both)
 
     def _loss_of_vectors(
-        self, batch: Batch, users: Tensor, both: Tensor, ego: bool, scale: float = 1.0, **extras: Tensor | None
+        self, batch: Batch, users: Tensor, both: Tensor, ego: bool, scale: float = 1.0, **extras: Any
     ) -> Tensor:
         """The whole loss for a backbone with inner products.
 

@@ -8,14 +8,15 @@ from torch import Tensor, nn
 from icpe.methods.base import Method
 from icpe.models.base import rows_from
 from icpe.train.row_optimizer import RowAdam, RowOptimizer, RowRMSprop, RowTable
+from icpe.train.small_optimizer import SmallOptimizer
 
 
 class Optimizer:
     """Adam or RMSprop (smoothing 0.99) on all parameters of a method.
 
-    On the CPU, tables that the backbone hands out row by row (:meth:`Backbone.row_tables`) are updated by row; on other
-    devices, and for all other parameters, torch's own optimisers serve: Adam in its fused form, three times faster
-    than the default.
+    On the CPU, tables that the backbone hands out row by row (:meth:`Backbone.row_tables`) are updated by row, and
+    small parameters without torch's overhead. On other devices, and for all other parameters, torch's own optimisers
+    serve: Adam in its fused form, three times faster than the default.
     """
 
     def __init__(self, name: str, method: Method, lr: float, device: torch.device) -> None:
@@ -24,7 +25,10 @@ class Optimizer:
         self._tables = [RowTable(table, self._rows) for table in by_row]
         mine = {id(table) for table in by_row}
         rest = [parameter for parameter in method.parameters() if id(parameter) not in mine]
-        self._dense = _dense(name, rest, lr) if rest else None
+        small = [parameter for parameter in rest if SmallOptimizer.suits(parameter)]
+        large = [parameter for parameter in rest if not SmallOptimizer.suits(parameter)]
+        self._small = SmallOptimizer(name, small, lr)
+        self._dense = _dense(name, large, lr) if large else None
 
     def watching(self) -> AbstractContextManager[None]:
         """While it lasts, rows that are taken from the tables are up to date and leave their gradients here."""
@@ -35,6 +39,7 @@ class Optimizer:
         self._rows.begin_step()
         for table in self._tables:
             table.step()
+        self._small.step()
         if self._dense is not None:
             self._dense.step()
             self._dense.zero_grad(set_to_none=True)
@@ -49,6 +54,7 @@ class Optimizer:
         state = {f"rows.{name}": value for name, value in self._rows.extra().items()} if self._tables else {}
         for number, table in enumerate(self._tables):
             state |= {f"table.{number}.last": table.last, f"table.{number}.moments": table.moments}
+        state |= {f"small.{name}": value for name, value in self._small.tensors().items()}
         if self._dense is not None:
             for number, entry in self._dense.state_dict()["state"].items():
                 state |= {f"dense.{number}.{key}": value for key, value in entry.items()}
@@ -57,18 +63,23 @@ class Optimizer:
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Put back what :meth:`tensors` gave."""
         if self._tables:
-            self._rows.restore({name: tensors[f"rows.{name}"] for name in self._rows.extra()})
+            self._rows.restore(_under("rows", tensors))
         for number, table in enumerate(self._tables):
             table.last.copy_(tensors[f"table.{number}.last"])
             table.moments.copy_(tensors[f"table.{number}.moments"])
+        self._small.restore(_under("small", tensors))
         if self._dense is not None:
             state: dict[int, dict[str, Tensor]] = {}
-            for name, value in tensors.items():
-                kind, *rest = name.split(".", 2)
-                if kind == "dense":
-                    state.setdefault(int(rest[0]), {})[rest[1]] = value
+            for name, value in _under("dense", tensors).items():
+                place, key = name.split(".", 1)
+                state.setdefault(int(place), {})[key] = value
             groups = self._dense.state_dict()["param_groups"]
             self._dense.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose names begin with ``kind.``, by the rest of their names."""
+    return {name.removeprefix(f"{kind}."): value for name, value in tensors.items() if name.startswith(f"{kind}.")}
 
 
 def _dense(name: str, parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:

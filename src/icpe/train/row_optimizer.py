@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from icpe.kernels.rows import adam_settle, adam_step, adam_take, rmsprop_step, take
 from icpe.types import FloatArray, IntArray
 
-_BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
-_ALPHA = 0.99
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
+ALPHA = 0.99
 _WINDOW = 400  # steps after which (β1/√β2)^k is below 1e-18 and adds nothing
 
 
@@ -118,14 +118,14 @@ class RowAdam(RowOptimizer):
     def __init__(self, lr: float) -> None:
         super().__init__(lr)
         self._series = np.zeros(1 << 16)  # Σ_{s=t+1..now} (β1/√β2)^(s−t) · √(1−β2^s)/(1−β1^s), by t
-        self._powers = (_BETA1 / math.sqrt(_BETA2)) ** np.arange(_WINDOW, 0, -1)
+        self._powers = (BETA1 / math.sqrt(BETA2)) ** np.arange(_WINDOW, 0, -1)
 
     def begin_step(self) -> None:
         """Count a step; rows without gradient move in it too."""
         super().begin_step()
         if self.now >= len(self._series):
             self._series = np.concatenate([self._series, np.zeros(len(self._series))])
-        correction = math.sqrt(1 - _BETA2**self.now) / (1 - _BETA1**self.now)
+        correction = math.sqrt(1 - BETA2**self.now) / (1 - BETA1**self.now)
         self._series[max(0, self.now - _WINDOW) : self.now] += self._powers[-self.now :] * correction
 
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
@@ -137,17 +137,17 @@ class RowAdam(RowOptimizer):
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
         """One step on rows taken, with gradients [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
-        adam_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, _BETA1, _BETA2, _EPS)
+        adam_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, BETA1, BETA2, EPS)
 
     def settle(self, table: RowTable) -> None:
         """Bring all rows up to date, as before a validation."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
-        logs = math.log(_BETA1), math.log(_BETA2)
+        logs = math.log(BETA1), math.log(BETA2)
         adam_settle(*state, self.now, self._series, self.lr, *logs, self._eps)
 
     @property
     def _eps(self) -> float:
-        return _EPS * math.sqrt(1 - _BETA2 ** max(self.now, 1))
+        return EPS * math.sqrt(1 - BETA2 ** max(self.now, 1))
 
     def extra(self) -> dict[str, Tensor]:
         """What the tables do not hold."""
@@ -172,7 +172,7 @@ class RowRMSprop(RowOptimizer):
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
         """One step on rows taken, with gradients [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
-        rmsprop_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, _ALPHA, _EPS)
+        rmsprop_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, ALPHA, EPS)
 
     def settle(self, table: RowTable) -> None:
         """Nothing: all rows are where they should be."""
