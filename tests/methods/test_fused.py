@@ -42,7 +42,7 @@ def results(loss, users, both, more, factor=1.0):
 
 def reference(monkeypatch, *arguments, **more):
     with monkeypatch.context() as patched:
-        patched.setattr(fused, "_closed", lambda *_: False)
+        patched.setattr(fused, "closed", lambda *_: False)
         return results(*arguments, **more)
 
 

@@ -408,3 +408,37 @@ def test_propensity_has_the_gradients_of_its_layers():
 def _two_layers(rows, inner, inner_bias, outer, outer_bias):
     hidden = rows @ inner.T + inner_bias
     return torch.where(hidden > 0, hidden, 0.01 * hidden) @ outer[0] + outer_bias[0]
+
+
+@pytest.mark.parametrize("backbone", ["mf", "lightgcn", "neumf"])
+@pytest.mark.parametrize("settings", [{"loss": "bce"}, {"negatives": 6}, {"negatives": 6, "in_batch": True}])
+def test_shrinking_adds_the_variance_of_the_offsets(backbone, settings, monkeypatch):
+    """In the closed form and by autograd alike, and S^g alone is pulled together."""
+    if backbone == "neumf" and settings.get("in_batch"):
+        settings = {"negatives": 6}
+    users, items = torch.tensor([0, 1, 2, 3]), torch.tensor([5, 6, 7, 5])
+    drawn = torch.tensor([1, 2, 3, 8, 9, 10]) if "negatives" in settings else torch.tensor([[1], [2], [8], [9]])
+    batch = Batch(users, items, drawn)
+
+    def results(shrink):
+        method = ICPE(BACKBONES[backbone](), shrink=shrink, alpha=0.3, weights_on="none", **settings)
+        method.build(LOG, stream(0, "test"))
+        method.double().eval()
+        loss = method.loss(batch)
+        grads = torch.autograd.grad(loss, list(method.parameters()), allow_unused=True)
+        return method, loss.detach(), [0 if grad is None else grad for grad in grads]
+
+    method, plain, plain_grads = results(0.0)
+    _, found, grads = results(0.7)
+    offsets = method.offset(method.backbone.reps()[1][drawn.reshape(-1)], drawn.reshape(-1))
+    cost = 0.7 * ((offsets - offsets.mean()) ** 2).mean()
+    torch.testing.assert_close(found, plain + cost.detach())
+    expected = torch.autograd.grad(cost, list(method.parameters()), allow_unused=True)
+    for one, other, more in zip(grads, plain_grads, expected, strict=True):
+        torch.testing.assert_close(one, other + (0 if more is None else more), rtol=1e-8, atol=1e-12)
+    for place in ("icpe.methods.icpe.closed", "icpe.methods.fused.closed"):
+        monkeypatch.setattr(place, lambda *_: False)
+    _, value, slow = results(0.7)
+    torch.testing.assert_close(value, found)
+    for one, other in zip(grads, slow, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-12)

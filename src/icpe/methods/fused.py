@@ -29,20 +29,21 @@ _NEVER = -1e30  # a logit that has no share; finite, since a row may hold nothin
 
 
 class Offset(Protocol):
-    """Something learned that is added to the logits, a function of the items' rows [b + m, d]."""
+    """Something learned that is added to the logits, a function of the items' rows [b + m, d]; for :func:`closed`."""
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
         """What is learned."""
+
+    @property
+    def cost(self) -> float:
+        """What the last offsets add to the loss by themselves."""
 
     def of(self, items: Tensor) -> Tensor:
         """The offsets [b + m], without autograd."""
 
     def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
         """Gradients of the parameters from those of the last offsets; ``item_grads`` are added to in place."""
-
-    def plain(self, items: Tensor) -> Tensor:
-        """The offsets by autograd."""
 
 
 def bce_on_rows(
@@ -59,8 +60,8 @@ def bce_on_rows(
 
     ``weight`` and ``user_weight`` are of the positive's own term.
     """
-    if not _closed(users, both):
-        return _plain_bce(users, both, neg_weight, scale, _plainly(offset, both), weight, user_weight, reg)
+    if not closed(users, both):
+        return _plain_bce(users, both, neg_weight, scale, _tensor(offset), weight, user_weight, reg)
     from icpe.kernels.losses import bce
 
     rows, grads = _arrays(users, both, offset, weight, user_weight)
@@ -78,8 +79,8 @@ def bpr_on_rows(
     reg: float = 0.0,
 ) -> Tensor:
     """Mean of weight/K · Σ softplus(s⁻ − s⁺) with s = scale · (user · item) + offset."""
-    if not _closed(users, both):
-        return _plain_bpr(users, both, scale, _plainly(offset, both), weight, user_weight, reg)
+    if not closed(users, both):
+        return _plain_bpr(users, both, scale, _tensor(offset), weight, user_weight, reg)
     from icpe.kernels.losses import bpr
 
     rows, grads = _arrays(users, both, offset, weight, user_weight)
@@ -98,8 +99,8 @@ def softmax_on_rows(
     codes: Tensor | None = None,
 ) -> Tensor:
     """Mean of weight · cross-entropy of a positive against negatives all share, on cosine / temperature + offset."""
-    if not _closed(users, both):
-        return _plain_softmax(users, both, temperature, _plainly(offset, both), weight, user_weight, reg, codes)
+    if not closed(users, both):
+        return _plain_softmax(users, both, temperature, _tensor(offset), weight, user_weight, reg, codes)
     rows, grads = _arrays(users, both, offset, weight, user_weight)
     size = len(users)
     start = size if codes is None else 0  # where negatives begin
@@ -155,13 +156,16 @@ class _Units:
         return 0.5 * reg * float(np.square(norms, dtype=np.float64).mean()) if reg else 0.0
 
 
-def _closed(users: Tensor, both: Tensor) -> bool:
+def closed(users: Tensor, both: Tensor) -> bool:
+    """Whether losses of these rows know their gradients."""
     kinds = (torch.float32, torch.float64)
     return users.device.type == "cpu" and users.dtype == both.dtype and users.dtype in kinds
 
 
-def _plainly(offset: Tensor | Offset | None, both: Tensor) -> Tensor | None:
-    return offset if offset is None or isinstance(offset, Tensor) else offset.plain(both)
+def _tensor(offset: Tensor | Offset | None) -> Tensor | None:
+    if offset is not None and not isinstance(offset, Tensor):
+        raise TypeError("an Offset knows its gradients and serves closed forms only; see closed()")
+    return offset
 
 
 def _arrays(
@@ -186,6 +190,7 @@ def _with_gradients(
     known, more = [torch.from_numpy(grad) for grad in grads], [offset] if isinstance(offset, Tensor) else []
     if offset is not None and not isinstance(offset, Tensor):
         more, known = [*offset.parameters], [*known[:2], *offset.back(known[2], known[1])]
+        value += offset.cost
     loss: Tensor = _Known.apply(value, known, users, both, *more)  # type: ignore[no-untyped-call]
     return loss
 

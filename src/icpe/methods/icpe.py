@@ -14,6 +14,7 @@ from icpe.data.popularity import head_mask
 from icpe.errors import ConfigError
 from icpe.methods.base import Batch, check_choice, check_count, check_number
 from icpe.methods.cluster_gradients import evaluating, gram_by_autograd
+from icpe.methods.fused import closed
 from icpe.methods.item_clusters import ClusterSettings, Features, ItemClusters
 from icpe.methods.normal import Normal
 from icpe.methods.popularity import log_popularity
@@ -45,6 +46,8 @@ class ICPE(Normal):
         alpha: share of the propensity in the score (α).
         propensity: ``"learned"``, or ``"popularity"`` for ``kappa``·log of the training count in place of α·S^g.
         kappa: strength of the fixed propensity.
+        shrink: factor of the variance of α·S^g over the drawn items, added to the loss. Without it S^g takes all of
+            popularity out of S^n; with more, some is left there.
         detach: whether S^g leaves the item representations alone.
         clusters: at most (K).
         features: what clusters are made of: ``"propensity"`` (code and rank of S^g), ``"paper"`` (code of the item's
@@ -103,6 +106,7 @@ class ICPE(Normal):
         alpha: float = 0.1,
         propensity: Literal["learned", "popularity"] = "learned",
         kappa: float = 0.85,
+        shrink: float = 0.0,
         detach: bool = False,
         clusters: int = 4,
         features: Features = "propensity",
@@ -125,6 +129,7 @@ class ICPE(Normal):
         check_choice("weights_on", weights_on, get_args(WeightsOn))
         check_number("alpha", alpha, least=0.0, most=0.999)
         check_number("kappa", kappa, least=0.0)
+        check_number("shrink", shrink, least=0.0)
         check_number("beta", beta, least=-100.0, most=100.0)
         for name, value in (("clusters", clusters), ("runs", runs)):
             check_count(name, value)
@@ -136,7 +141,7 @@ class ICPE(Normal):
             warnings.warn("recluster_every='batch' clusters all items at every step, which is slow", stacklevel=2)
         self.low, self.high = _bounds(bounds)
         self.in_batch, self.alpha, self.propensity_kind, self.kappa = in_batch, alpha, propensity, kappa
-        self.detach, self.cluster_count, self.features = detach, clusters, features
+        self.shrink, self.detach, self.cluster_count, self.features = shrink, detach, clusters, features
         self.recluster_every, self.gram_kind, self.per_item, self.runs = recluster_every, gram, per_item, runs
         self.gram_at, self.weights_on = gram_at, weights_on
         self.beta = beta
@@ -151,6 +156,7 @@ class ICPE(Normal):
             "alpha": self.alpha,
             "propensity": self.propensity_kind,
             "kappa": self.kappa,
+            "shrink": self.shrink,
             "detach": self.detach,
             "clusters": self.cluster_count,
             "features": self.features,
@@ -202,23 +208,32 @@ class ICPE(Normal):
         weights = self.clusters.item_weight[batch.items] if self.weights_on != "none" else None
         weight, guide = (weights, None) if self.weights_on == "all" else (None, weights)
         vectors = self.backbone.vectors(users, both)
+        count = len(batch.items)
         if vectors is not None:
             ego = vectors[0] is users and vectors[1] is both
-            own = ego and self.propensity_kind == "learned"
-            added = PropensityOffset(self.propensity, self.alpha, self.detach) if own else self.offset(both, wanted)
+            known = ego and self.propensity_kind == "learned" and closed(users, both)
+            own = PropensityOffset(self.propensity, self.alpha, self.detach, self.shrink, count) if known else None
+            added = own or self.offset(both, wanted)
             codes = {"codes": wanted} if self.in_batch else {}
-            return self._loss_of_vectors(
+            total = self._loss_of_vectors(
                 batch, *vectors, ego, self.own_share, offset=added, weight=weight, user_weight=guide, **codes
             )
+            return total if isinstance(added, PropensityOffset) else total + self._shrinkage(added[count:])
         offset = self.offset(both, wanted)
-        count = len(batch.items)
         positives = self.positive_losses(users, both, offset, batch, guide)
         total = (positives if weight is None else positives * weight).mean()
         if self.loss_kind == "bce":
             negatives = both[count:].view(*batch.negatives.shape, -1)
             scores = self.own_share * self.backbone.score(users[:, None], negatives) + offset[count:].view(count, -1)
             total = total + self.neg_weight * F.softplus(scores).mean()
+        total = total + self._shrinkage(offset[count:])
         return total + self.penalty(batch, (users, both[:count], both[count:]))
+
+    def _shrinkage(self, drawn: Tensor) -> Tensor:
+        """What the offsets of drawn items add to the loss."""
+        if self.shrink == 0 or self.propensity_kind != "learned" or len(drawn) == 0:
+            return drawn.new_zeros(())
+        return self.shrink * drawn.var(correction=0)
 
     def positive_losses(
         self, users: Tensor, both: Tensor, offset: Tensor, batch: Batch, guide: Tensor | None = None

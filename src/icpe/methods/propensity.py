@@ -47,20 +47,24 @@ class PropensityOffset:
         network: S^g.
         alpha: its share.
         detach: whether the items get no gradient from it.
+        shrink: factor of the offset's variance over the items from place ``start`` on, which is added to the loss.
+        start: see ``shrink``.
     """
 
-    def __init__(self, network: GlobalPropensity, alpha: float, detach: bool = False) -> None:
-        self._network, self._alpha, self._detach = network, alpha, detach
+    def __init__(
+        self, network: GlobalPropensity, alpha: float, detach: bool = False, shrink: float = 0.0, start: int = 0
+    ) -> None:
+        self._network, self._alpha, self._detach, self._shrink, self._start = network, alpha, detach, shrink, start
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
         """What :meth:`back` returns gradients of."""
         return self._network.inner, self._network.inner_bias, self._network.outer, self._network.outer_bias
 
-    def plain(self, items: Tensor) -> Tensor:
-        """The same by autograd, [n, D] → [n]."""
-        propensity: Tensor = self._network(items.detach() if self._detach else items)
-        return self._alpha * propensity
+    @property
+    def cost(self) -> float:
+        """What the last offsets add to the loss."""
+        return self._shrink * float(self._apart.square().mean()) if len(self._apart) else 0.0
 
     @torch.no_grad()
     def of(self, items: Tensor) -> Tensor:
@@ -68,12 +72,18 @@ class PropensityOffset:
         inner, inner_bias, outer, outer_bias = self.parameters
         self._items = items.detach()
         self._hidden = F.leaky_relu_(torch.addmm(inner_bias, self._items, inner.T), _LEAK)
-        return torch.mv(self._hidden, outer[0]).add_(outer_bias).mul_(self._alpha)
+        offset = torch.mv(self._hidden, outer[0]).add_(outer_bias).mul_(self._alpha)
+        drawn = offset[self._start :] if self._shrink else offset[:0]
+        self._apart = drawn - drawn.mean() if len(drawn) else drawn
+        return offset
 
     @torch.no_grad()
     def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
         """Gradients of the parameters; those of the items are added to ``item_grads``, in place."""
         inner, _, outer, _ = self.parameters
+        if len(self._apart):
+            grads = grads.clone()
+            grads[self._start :] += 2 * self._shrink / len(self._apart) * self._apart
         grads = grads * self._alpha
         # torch's own derivative: torch.where over the same numbers takes sixteen times as long.
         hidden = torch.ops.aten.leaky_relu_backward(torch.outer(grads, outer[0]), self._hidden, _LEAK, True)
