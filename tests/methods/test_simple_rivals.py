@@ -1,11 +1,15 @@
 """Penalty, logit adjustment and in-batch softmax: values from their formulas, identities with Normal."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from icpe import ICPE, MF, ConfigError, LightGCN, NeuMF, Normal
+from icpe import ICPE, MF, ConfigError, Interactions, LightGCN, NeuMF, Normal, load
 from icpe.methods import Batch, InBatch, LogitAdjustment, PopularityPenalty
+from icpe.model._fit import validator
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import check_method
@@ -54,6 +58,72 @@ def test_penalty_may_be_changed_after_training():
         model.adjusted(reg=1.0)
     with pytest.raises(ConfigError, match="c is -1"):
         model.adjusted(c=-1)
+
+
+def niche_valid(items):
+    """Everybody wants the least popular items they have not used."""
+    order = np.argsort(LOG.item_counts, kind="stable")
+    used = np.zeros((40, 30), bool)
+    used[LOG.user, LOG.item] = True
+    pairs = [(user, item) for user in range(40) for item in [one for one in order if not used[user, one]][:items]]
+    user, item = np.array(sorted(pairs), np.int32).T
+    return Interactions.from_codes(LOG.users, LOG.items, user, item)
+
+
+@pytest.mark.parametrize("loss", ["bce", "softmax"])
+def test_strength_of_the_penalty_is_chosen_at_validations(loss):
+    """By the best NDCG among 0, 0.1, …, 1.2; of equals the least."""
+    train = TrainSettings(epochs=4, batch_size=64, lr=0.003, evaluate_every=12)
+    validate, records = validator(LOG, niche_valid(3)), []
+    method = PopularityPenalty(MF(dim=4, init_std=0.3), loss=loss)
+    trainer = Trainer(method, LOG, 0, train, validate)
+    trainer.run(on_evaluation=records.append)
+    values = []
+    with torch.no_grad():
+        for step in range(13):
+            fixed = copy.copy(method)
+            fixed.c = step / 10
+            values.append(validate(fixed.scores())["ndcg@20"])
+    assert len(set(values)) > 5
+    assert float(method.chosen) == pytest.approx(int(np.argmax(values)) / 10)
+    assert float(method.chosen) > 0
+    assert trainer.position.best == max(values) == max(one["valid"]["ndcg@20"] for one in records)
+    assert set(records[0]["penalty"]) == {"c"}
+
+
+def test_a_fixed_strength_is_kept():
+    model = PopularityPenalty(MF(dim=4), c=0.2).fit(LOG, niche_valid(3), epochs=2)
+    assert model.method.options() == []
+    assert model.method.settings()["c"] == 0.2
+    assert float(model.method.item_bias()[0]) == pytest.approx(-0.2 * LOG_POPULARITY[0], rel=1e-5)
+
+
+def test_strength_without_validation():
+    model = PopularityPenalty(MF(dim=4)).fit(LOG, epochs=1)
+    assert float(model.method.item_bias()[0]) == pytest.approx(-0.7 * LOG_POPULARITY[0], rel=1e-5)
+    assert "c" not in model.method.settings()  # a file of settings has no word for "to be chosen"
+
+
+def test_chosen_strength_is_saved_and_may_be_changed(tmp_path):
+    model = PopularityPenalty(MF(dim=4)).fit(LOG, niche_valid(3), epochs=2)
+    chosen = float(model.method.chosen)
+    assert chosen != pytest.approx(0.7)
+    for name, one in (("chosen", model), ("fixed", model.adjusted(c=0.3))):
+        one.save(tmp_path / name)
+        read = load(tmp_path / name)
+        assert np.array_equal(read.scores.block(np.arange(40), 0, 30), one.scores.block(np.arange(40), 0, 30))
+    assert read.method.c == 0.3
+    assert float(read.method.chosen) == pytest.approx(chosen)
+
+
+def test_models_saved_before_strengths_were_chosen_are_read(tmp_path):
+    model = PopularityPenalty(MF(dim=4), c=0.4).fit(LOG, epochs=1)
+    model.save(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    del tensors["chosen"]
+    save_file(tensors, tmp_path / "model.safetensors")
+    read = load(tmp_path)
+    assert np.array_equal(read.scores.block(np.arange(40), 0, 30), model.scores.block(np.arange(40), 0, 30))
 
 
 @pytest.mark.parametrize("loss", ["bce", "softmax"])

@@ -6,16 +6,28 @@ from typing import Any
 
 from icpe.errors import ConfigError
 from icpe.methods.base import Batch, Method, Negatives, make_from_settings
+from icpe.methods.bc_loss import BCLoss
+from icpe.methods.causpref import CausPref
+from icpe.methods.cpr import CPR
+from icpe.methods.dice import DICE
+from icpe.methods.floors import Popularity, Random
 from icpe.methods.icpe import ICPE
 from icpe.methods.in_batch import InBatch
+from icpe.methods.invpref import InvPref
+from icpe.methods.ips import IPS
 from icpe.methods.logit_adjustment import LogitAdjustment
+from icpe.methods.macr import MACR
 from icpe.methods.normal import Normal
+from icpe.methods.pd import PD
 from icpe.methods.penalty import PopularityPenalty
+from icpe.methods.relmf import RelMF
+from icpe.methods.ubpr import UBPR
 from icpe.models.base import Backbone
 
-METHODS: dict[str, type[Method]] = {
-    kind.name: kind for kind in (Normal, ICPE, PopularityPenalty, LogitAdjustment, InBatch)
-}
+_PAPER: tuple[type[Method], ...] = (Normal, DICE, MACR, CPR, CausPref, BCLoss, InvPref, ICPE)
+_FURTHER: tuple[type[Method], ...] = (IPS, UBPR, RelMF, PD, PopularityPenalty, LogitAdjustment, InBatch)
+_FLOORS: tuple[type[Method], ...] = (Popularity, Random)
+METHODS: dict[str, type[Method]] = {kind.name: kind for kind in (*_PAPER, *_FURTHER, *_FLOORS)}
 
 
 def find_method(name: str) -> type[Method]:
@@ -47,15 +59,27 @@ def make_method(name: str, backbone: Backbone, **settings: Any) -> Method:
 
 
 __all__ = [
+    "CPR",
+    "DICE",
     "ICPE",
+    "IPS",
+    "MACR",
     "METHODS",
+    "PD",
+    "UBPR",
+    "BCLoss",
     "Batch",
+    "CausPref",
     "InBatch",
+    "InvPref",
     "LogitAdjustment",
     "Method",
     "Negatives",
     "Normal",
+    "Popularity",
     "PopularityPenalty",
+    "Random",
+    "RelMF",
     "find_method",
     "make_method",
 ]

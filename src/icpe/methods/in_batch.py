@@ -34,6 +34,10 @@ class InBatch(Normal):
 
     name: ClassVar[str] = "in_batch"
     serving: ClassVar[tuple[str, ...]] = ()
+    search: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "correction": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7),
+        "temperature": (0.15, 0.2, 0.25, 0.3),
+    }
     log_popularity: Tensor
 
     def __init__(

@@ -34,6 +34,10 @@ class LogitAdjustment(Normal):
 
     name: ClassVar[str] = "logit_adjustment"
     serving: ClassVar[tuple[str, ...]] = ()
+    search: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "kappa": (0.3, 0.5, 0.6, 0.7, 0.85, 1.0),
+        "temperature": (0.15, 0.2, 0.22, 0.25, 0.3),
+    }
     log_popularity: Tensor
 
     def __init__(

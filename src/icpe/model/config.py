@@ -14,8 +14,9 @@ from icpe.data.catalogue import CATALOGUE
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
 from icpe.files import write_atomically
-from icpe.methods import Method, find_method, make_method
+from icpe.methods import Method, make_method
 from icpe.methods.base import make_from_settings, refuse_unknown
+from icpe.model.presets import find_preset
 from icpe.models import make_backbone
 from icpe.split import Parts, chronological, given, random, unbiased
 from icpe.train import TrainSettings
@@ -35,7 +36,8 @@ class RunConfig:
             options of ``Interactions.read``.
         split: ``kind`` and its settings.
         backbone: ``name`` and its settings.
-        method: ``name``, a ``preset`` and further settings, which win over the preset's.
+        method: ``name``, a ``preset`` and further settings. A preset may hold some of ``backbone`` and ``train`` too;
+            what the sections say wins over it.
         train: ``seed`` and the settings of the loop.
         evaluate: ``n``, the list lengths.
     """
@@ -114,18 +116,29 @@ class RunConfig:
         made: Parts = make_from_settings(kinds[kind], settings, f"split {kind!r}", log)  # type: ignore[arg-type]
         return made
 
+    def expanded(self) -> "RunConfig":
+        """With the settings of the preset written out, under those given here.
+
+        Raises:
+            ConfigError: there is no such preset for the method and the backbone.
+        """
+        preset = self.method.get("preset")
+        if preset is None:
+            return self
+        found = find_preset(preset, self.method.get("name", "normal"), self.backbone.get("name", "mf"))
+        named = replace(self, method={key: value for key, value in self.method.items() if key != "preset"})
+        return replace(named, **{section: {**found[section], **getattr(named, section)} for section in found})
+
     def make_method(self) -> Method:
         """The method on its backbone, not trained yet."""
-        backbone, method = dict(self.backbone), dict(self.method)
+        config = self.expanded()
+        backbone, method = dict(config.backbone), dict(config.method)
         made = make_backbone(backbone.pop("name", "mf"), **backbone)
-        name, preset = method.pop("name", "normal"), method.pop("preset", None)
-        if preset is not None:
-            method = {**find_method(name).preset(preset), **method}
-        return make_method(name, made, **method)
+        return make_method(method.pop("name", "normal"), made, **method)
 
     def train_settings(self, method: Method) -> TrainSettings:
-        """Settings of the loop: the method's defaults, and what is said here."""
-        values = {key: value for key, value in self.train.items() if key != "seed"}
+        """Settings of the loop: the method's defaults, the preset's, and what is said here."""
+        values = {key: value for key, value in self.expanded().train.items() if key != "seed"}
         values = {**method.train_defaults(), **values}
         made: TrainSettings = make_from_settings(TrainSettings, values, "[train]")
         return made
@@ -136,7 +149,8 @@ class RunConfig:
             "data": {key: _from_anywhere(key, value) for key, value in self.data.items()},
             "split": self.split,
             "backbone": {"name": method.backbone.name, **method.backbone.settings()},
-            "method": {"name": method.name, **method.settings()},
+            # TOML has no null: what is None here is left to the method again.
+            "method": {"name": method.name, **{k: v for k, v in method.settings().items() if v is not None}},
             "train": {"seed": self.seed, **settings.as_dict()},
             "evaluate": {"n": self.depths},
         }

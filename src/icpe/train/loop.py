@@ -84,6 +84,8 @@ class Trainer:
         Raises:
             IcpeError: the loss is not a number any more.
         """
+        if not (self.position.done or any(one.requires_grad for one in self.method.parameters())):
+            self._look(on_evaluation, last=True)  # nothing to train: one validation, of what is there
         with _threads(None if self.method.backbone.parallel else 1):
             while not self.position.done:
                 self._run_epoch(on_step, on_evaluation)
@@ -102,14 +104,18 @@ class Trainer:
             self._step(drawn)
             last = self.position.step == self.steps
             if self.position.step % self._interval == 0 or last:
-                record = self._evaluate()
-                self.position.done = last or self.position.stale >= self.settings.patience
-                if on_evaluation is not None:
-                    on_evaluation(record)
+                self._look(on_evaluation, last)
             if on_step is not None:
                 on_step(self.position)
             if self.position.done:
                 break
+
+    def _look(self, on_evaluation: Callable[[dict[str, Any]], None] | None, last: bool) -> None:
+        """Validate, and see whether the run is done."""
+        record = self._evaluate()
+        self.position.done = last or self.position.stale >= self.settings.patience
+        if on_evaluation is not None:
+            on_evaluation(record)
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters, best parameters and optimiser, by name."""
@@ -172,11 +178,8 @@ class Trainer:
             "loss": position.loss_sum / max(position.loss_steps, 1),
         }
         position.loss_sum, position.loss_steps = 0.0, 0
-        shown = self.method.diagnostics()
-        if shown:
-            record[self.method.name] = shown
         if self._validate is None:
-            return record
+            return self._explained(record)
         self.method.eval()
         with torch.no_grad():
             record["valid"] = self._validated()
@@ -186,7 +189,12 @@ class Trainer:
             self._best = {name: tensor.clone() for name, tensor in self.method.state_dict().items()}
         else:
             position.stale += 1
-        return record
+        return self._explained(record)
+
+    def _explained(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record with what the method shows of its inside."""
+        shown = self.method.diagnostics()
+        return {**record, self.method.name: shown} if shown else record
 
     def _validated(self) -> dict[str, float]:
         """Metrics of the present scores, by the best of the method's options where it has some."""
