@@ -18,6 +18,7 @@ from icpe.cli.recommend import recommend
 from icpe.cli.report import report
 from icpe.cli.split import split
 from icpe.cli.train import train
+from icpe.cli.tune import tune
 from icpe.errors import IcpeError
 
 
@@ -30,7 +31,7 @@ def cli() -> None:
     """
 
 
-for _command in (data, demo, doctor, evaluate, recommend, report, split, train):
+for _command in (data, demo, doctor, evaluate, recommend, report, split, train, tune):
     cli.add_command(_command)
 
 

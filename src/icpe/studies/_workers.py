@@ -1,0 +1,239 @@
+"""Training runs of a tuning: one after the other here, or in processes with one thread each."""
+
+import math
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Protocol
+
+import torch
+
+from icpe.data.interactions import Interactions
+from icpe.errors import ConfigError
+from icpe.model._fit import validator
+from icpe.model.config import RunConfig
+from icpe.train import Trainer
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_KEPT = 8  # splits a process keeps in memory
+_parts: dict[str, tuple[Interactions, Interactions, str]] = {}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one training run.
+
+    Attributes:
+        seconds: it took.
+        score: best NDCG@20 on validation; None if it failed.
+        reason: why it failed.
+        kind: of the error.
+    """
+
+    seconds: float
+    score: float | None = None
+    reason: str = ""
+    kind: str = ""
+
+
+def open_training(config: RunConfig, seed: int) -> tuple[Interactions, Interactions, str]:
+    """Training part, validation part, and a hash of both. The test part is left behind.
+
+    Raises:
+        ConfigError: there is no validation part.
+    """
+    config = config.updated("train", {"seed": seed})
+    key = repr((config.data, config.split, seed))
+    if key not in _parts:
+        parts = config.open_parts()
+        if len(parts.valid) == 0:
+            raise ConfigError("settings are chosen on validation data, and there are none: give --valid FILE")
+        while len(_parts) >= _KEPT:
+            del _parts[next(iter(_parts))]
+        _parts[key] = (parts.train, parts.valid, f"{parts.train.content_hash} {parts.valid.content_hash}")
+    return _parts[key]
+
+
+def forget_data() -> None:
+    """Free the memory of splits."""
+    _parts.clear()
+
+
+def train_once(config: RunConfig, seed: int, on_step: Callable[[], None] | None = None) -> Outcome:
+    """Train with one seed and give the best score on validation; whatever goes wrong is told in the outcome."""
+    started = time.perf_counter()
+    try:
+        config = config.updated("train", {"seed": seed})
+        method = config.make_method()
+        train, valid, _ = open_training(config, seed)
+        trainer = Trainer(method, train, seed, config.train_settings(method), validator(train, valid))
+        trainer.run(None if on_step is None else lambda position: on_step())
+        score = float(trainer.position.best)
+        if not math.isfinite(score):
+            raise ValueError(f"NDCG@20 on validation is {score}")
+        return Outcome(time.perf_counter() - started, score)
+    except Exception as error:  # one bad trial must not end a night of tuning
+        return Outcome(time.perf_counter() - started, None, str(error) or repr(error), type(error).__name__)
+
+
+class Workers(Protocol):
+    """Takes runs and gives outcomes."""
+
+    @property
+    def free(self) -> int:
+        """How many runs it can take now."""
+
+    def submit(self, key: int, config: RunConfig, seed: int) -> None:
+        """Take a run, known by a key."""
+
+    def collect(self, timeout: float) -> list[tuple[int, Outcome]]:
+        """What has ended, after so many seconds at most."""
+
+    def close(self) -> None:
+        """Stop everything."""
+
+
+class Here:
+    """Runs in this process, each when it is submitted.
+
+    Args:
+        on_step: called after each step.
+    """
+
+    def __init__(self, on_step: Callable[[], None]) -> None:
+        self._on_step, self._ended = on_step, list[tuple[int, Outcome]]()
+
+    @property
+    def free(self) -> int:
+        """One at a time."""
+        return 1 - len(self._ended)
+
+    def submit(self, key: int, config: RunConfig, seed: int) -> None:
+        """Train at once."""
+        self._ended.append((key, train_once(config, seed, self._on_step)))
+
+    def collect(self, timeout: float) -> list[tuple[int, Outcome]]:
+        """The one that was submitted."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def close(self) -> None:
+        """Free the memory of splits."""
+        forget_data()
+
+
+class Processes:
+    """Runs in processes of their own, which end with this one however it ends.
+
+    Args:
+        number: of processes.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half alive
+        self._idle = [self._start() for _ in range(number)]
+        self._busy: dict[Connection, tuple[int, BaseProcess, float]] = {}
+
+    @property
+    def free(self) -> int:
+        """Idle processes."""
+        return len(self._idle)
+
+    def submit(self, key: int, config: RunConfig, seed: int) -> None:
+        """Give a run to an idle process."""
+        connection, process = self._idle.pop()
+        self._busy[connection] = (key, process, time.perf_counter())
+        with suppress(OSError):  # it died while it had nothing to do; collect() will see that
+            connection.send((config, seed))
+
+    def collect(self, timeout: float) -> list[tuple[int, Outcome]]:
+        """Wait for the first to end."""
+        ended = []
+        for one in wait(list(self._busy), timeout):
+            assert isinstance(one, Connection)
+            key, process, started = self._busy.pop(one)
+            try:
+                ended.append((key, one.recv()))
+                self._idle.append((one, process))
+            except (EOFError, OSError):
+                process.join()
+                one.close()
+                reason = f"its process ended with code {process.exitcode}, perhaps for want of memory"
+                ended.append((key, Outcome(time.perf_counter() - started, None, reason, "Died")))
+                self._idle.append(self._start())
+        return ended
+
+    def close(self) -> None:
+        """Stop the processes, whatever they do."""
+        for connection, process in [*self._idle, *((one, held[1]) for one, held in self._busy.items())]:
+            process.terminate()
+            process.join()
+            connection.close()
+        self._idle, self._busy = [], {}
+
+    def _start(self) -> tuple[Connection, BaseProcess]:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs,), daemon=True)
+        with _one_thread(), _deaf_to_interrupts():
+            process.start()
+        theirs.close()
+        return ours, process
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let processes that are started now compute with one thread; libraries read this when they are loaded."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let processes that are started now ignore Ctrl-C, which reaches all of a terminal: the first one decides."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _serve(connection: Connection) -> None:
+    """What a process does: runs, as they come."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    while True:
+        try:
+            config, seed = connection.recv()
+        except EOFError:
+            return
+        connection.send(train_once(config, seed))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def make_workers(number: int, on_step: Callable[[], Any]) -> Workers:
+    """One here, or several processes."""
+    return Here(on_step) if number == 1 else Processes(number)
