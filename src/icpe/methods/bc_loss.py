@@ -150,7 +150,8 @@ class BCLoss(Method):
     def _check_linear(self, user: Tensor, item: Tensor) -> None:
         with torch.no_grad():
             phi = self.backbone.interact(user, item)
-            phi = torch.linspace(-1, 1, phi.shape[-1], dtype=phi.dtype, device=phi.device)
+            phi = torch.linspace(0.5, 2, phi.shape[-1], dtype=phi.dtype, device=phi.device)
+            phi = torch.stack([phi, -phi])
             direction, start = self._direction(phi)
             if torch.allclose(self.backbone.out(phi) - start, phi @ direction, rtol=1e-3, atol=1e-4):
                 return
@@ -327,8 +328,8 @@ def _distinct(codes: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """The distinct codes below a number, in ascending order, and where each code is among them, int64 [...].
 
     Example:
-        >>> _distinct(torch.tensor([[7, 2], [2, 9]]), 10)
-        (tensor([2, 7, 9]), tensor([[1, 0], [0, 2]]))
+        >>> [one.tolist() for one in _distinct(torch.tensor([[7, 2], [2, 9]]), 10)]
+        [[2, 7, 9], [[1, 0], [0, 2]]]
     """
     there = torch.zeros(number, dtype=torch.bool, device=codes.device)
     there[codes.reshape(-1)] = True

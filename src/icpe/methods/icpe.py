@@ -79,7 +79,7 @@ class ICPE(Normal):
         "alpha": (0.03, 0.1, 0.3),
         "temperature": (0.15, 0.2, 0.25),
         "bounds": (0.7, 0.85, 1.0),
-        "clusters": (3, 4, 5, 6),
+        "shrink": (0.0, 0.005, 0.01, 0.02, 0.04),
     }
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "default": {},

@@ -226,7 +226,7 @@ class InvPref(Method):
         at_rows = bool(self.backbone.row_tables()[0])
         if at_rows and norms is not None and not (self.squares or self.sizes):
             return 0.5 * self.reg * norms
-        total = torch.zeros_like(rows[0].sum())
+        total = rows[0].new_zeros(())
         for backbone, taken in ((self.backbone, rows), (self.second, other_rows)):
             users, both = taken if at_rows else self._ego(backbone, batch)
             size = len(users)
@@ -280,10 +280,6 @@ class InvPref(Method):
         pairs = len(self.labels)
         counts = torch.bincount(self.labels.long(), minlength=self.environments)
         return (counts + 1).clamp(max=pairs - 1) / pairs
-
-    def user_loss(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """The invariant prediction's, with all other items as negatives."""
-        return F.softplus(-positive).mean() + F.softplus(negative).mean()
 
     def diagnostics(self) -> dict[str, Any]:
         """Pairs in each environment, and the share of them that moved last time."""
