@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.argument("data", required=False)
 @click.option("--backbone", default=None, help="mf, neumf or lightgcn. Default: mf.")
 @click.option("--method", default=None, help="How to train: icpe, normal, penalty, … Default: normal.")
-@click.option("--preset", help="Settings of the method by name, e.g. paper for icpe.")
+@click.option("--preset", help="Settings by name: paper for icpe, a data set that was tuned (lastfm), or a .toml file.")
 @click.option("--seed", type=click.IntRange(min=0), help="Of every random choice. Default: 0.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run.")
 @click.option("--resume", is_flag=True, help="Go on where the run in the folder was stopped.")
