@@ -1,5 +1,6 @@
 """ICPE: gradients against autograd, identities with simpler methods, clusters that follow popularity."""
 
+import gc
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import nn
 
 from icpe import ICPE, MF, ConfigError, LightGCN, NeuMF, Normal, make_world, split
 from icpe.methods import Batch
+from icpe.methods.propensity import Autoencoder, GlobalPropensity, PropensityOffset
 from icpe.models.base import Backbone
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
@@ -386,8 +388,6 @@ def test_gradient_influence_grows_as_a_power_of_popularity():
 
 
 def test_propensity_has_the_gradients_of_its_layers():
-    from icpe.methods.propensity import Autoencoder, GlobalPropensity
-
     net = GlobalPropensity(6, stream(0, "propensity")).double()
     rows = torch.from_numpy(stream(1, "rows").normal(size=(7, 6))).requires_grad_()
     assert torch.autograd.gradcheck(net, (rows,))
@@ -442,3 +442,11 @@ def test_shrinking_adds_the_variance_of_the_offsets(backbone, settings, monkeypa
     torch.testing.assert_close(value, found)
     for one, other in zip(grads, slow, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-12)
+
+
+def test_propensity_lets_go_of_what_a_step_needed():
+    net = GlobalPropensity(6, stream(0, "propensity"))
+    for _ in range(3):
+        net(torch.ones(5, 6)).sum().backward()
+    gc.collect()
+    assert not [one for one in gc.get_objects() if isinstance(one, PropensityOffset)]

@@ -74,7 +74,8 @@ class PropensityOffset:
         self._hidden = F.leaky_relu_(torch.addmm(inner_bias, self._items, inner.T), _LEAK)
         offset = torch.mv(self._hidden, outer[0]).add_(outer_bias).mul_(self._alpha)
         drawn = offset[self._start :] if self._shrink else offset[:0]
-        self._apart = drawn - drawn.mean() if len(drawn) else drawn
+        # Never a view of what is returned: kept here, it would keep its own graph alive, and that keeps this.
+        self._apart = drawn - drawn.mean() if len(drawn) else offset.new_empty(0)
         return offset
 
     @torch.no_grad()
