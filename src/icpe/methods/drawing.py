@@ -68,7 +68,7 @@ def uniform_items(keys: UIntArray, items: int) -> IntArray:
 
 def reject_seen(train: Interactions, starts: IntArray, users: IntArray, drawn: IntArray, keys: UIntArray) -> None:
     """Draw anew, in place, where a drawn item is a training item of its user, until none is."""
-    if len(train) >= WORTH_COMPILING // 10:
+    if len(train) * drawn.shape[-1] >= WORTH_COMPILING // 10:
         from icpe.kernels.negatives import reject_seen as compiled  # late: numba takes a while to import
 
         compiled(users, drawn, starts, train.item, len(train.items), keys)
