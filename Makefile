@@ -20,7 +20,8 @@ check: $(READY)  ## lint, format, types
 bench: $(READY)  ## speed and memory as ratios, see bench/README.md
 	-$(BIN)/python bench/foundation.py
 	-$(BIN)/python bench/engine.py
-	$(BIN)/python bench/overhead.py
+	-$(BIN)/python bench/overhead.py
+	$(BIN)/python bench/methods.py
 
 clean:  ## forget the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

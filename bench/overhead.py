@@ -7,7 +7,6 @@ their time is spread over its steps.
 """
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from alone import with_one_thread
 from icpe import ICPE, MF, Interactions, LightGCN, NeuMF, Normal
 from icpe.methods import Method
 from icpe.train import Trainer, TrainSettings
@@ -87,8 +87,6 @@ def main(folder: Path) -> bool:
 
 
 if __name__ == "__main__":
-    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # read when numpy is loaded, so a process of its own must have it
-        alone = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        sys.exit(subprocess.run([sys.executable, *sys.argv], env=os.environ | alone, check=False).returncode)
+    with_one_thread()
     default = os.environ.get("ICPE_DATA", Path(__file__).parents[2] / "shared" / "data")
     sys.exit(0 if main(Path(sys.argv[1] if len(sys.argv) > 1 else default)) else 1)
