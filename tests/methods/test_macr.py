@@ -8,11 +8,11 @@ import torch
 
 from icpe import MF, ConfigError, LightGCN, NeuMF, Normal, make_world
 from icpe.methods.base import Batch
-from icpe.methods.macr import GRID, MACR, ScaledScores, gated_loss, gated_loss_of_vectors, neighbours
+from icpe.methods.macr import GRID, MACR, gated_loss, gated_loss_of_vectors, neighbours
 from icpe.metrics import evaluate_lists
 from icpe.models import Backbone
 from icpe.models.base import normal_table
-from icpe.models.scores import DotScores
+from icpe.models.scores import DotScores, ScaledScores
 from icpe.rank import top_n
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.methods.known import with_gradients
+
 
 class _Acyclicity(torch.autograd.Function):
     """The exponential serves value and gradient; autograd would compute another one of twice the width."""
@@ -105,8 +107,7 @@ def loss_of_pairs(
     inputs = (users, both, user_links, item_links, *matching)
     with torch.no_grad():
         value, grads = _value_and_gradients(*inputs, ranking, reconstruction, reg)
-    loss: Tensor = _Known.apply(value, grads, *inputs)  # type: ignore[no-untyped-call]
-    return loss
+    return with_gradients(value, grads, inputs)
 
 
 def _value_and_gradients(
@@ -152,17 +153,3 @@ def _square(rows: Tensor) -> Tensor:
     """The sum of all squares."""
     flat = rows.reshape(-1)
     return torch.dot(flat, flat)
-
-
-class _Known(torch.autograd.Function):
-    """A number whose gradients are known already."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, grads: tuple[Tensor, ...], *_: Tensor) -> Tensor:
-        ctx.save_for_backward(*grads)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor) -> tuple[Any, ...]:
-        factor = float(outer[0])
-        return (None, None, *(grad if factor == 1 else grad * factor for grad in ctx.saved_tensors))

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.methods.known import with_gradients
 from icpe.types import FloatArray
 
 _EPS = 1e-12  # the least norm of a row, as in torch's normalize
@@ -191,25 +192,8 @@ def _with_gradients(
     if offset is not None and not isinstance(offset, Tensor):
         more, known = [*offset.parameters], [*known[:2], *offset.back(known[2], known[1])]
         value += offset.cost
-    loss: Tensor = _Known.apply(value, known, users, both, *more)  # type: ignore[no-untyped-call]
-    return loss
-
-
-class _Known(torch.autograd.Function):
-    """A number whose gradients are known already."""
-
-    @staticmethod
-    def forward(ctx: Any, value: float, grads: Sequence[Tensor], *inputs: Tensor) -> Tensor:
-        ctx.grads = grads[: len(inputs)]
-        return inputs[0].new_tensor(value)
-
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor) -> tuple[Any, ...]:
-        grads, ctx.grads = ctx.grads, None  # kept here too, they would be copied where they go
-        if grads is None:
-            raise RuntimeError("a closed-form gradient is handed out once; compute the loss again")
-        factor = float(outer[0])
-        return (None, None, *(grad if factor == 1 else grad * factor for grad in grads))
+    inputs = [users, both, *more]
+    return with_gradients(value, known[: len(inputs)], inputs)
 
 
 def _plain_bce(

@@ -15,7 +15,7 @@ from icpe.errors import ConfigError
 from icpe.methods.base import Batch, check_choice, check_count, check_number
 from icpe.methods.cluster_gradients import evaluating, gram_by_autograd
 from icpe.methods.fused import closed
-from icpe.methods.item_clusters import ClusterSettings, Features, ItemClusters
+from icpe.methods.item_clusters import ClusterSettings, Features, ItemClusters, read_bounds
 from icpe.methods.normal import Normal
 from icpe.methods.popularity import log_popularity
 from icpe.methods.propensity import GlobalPropensity, PropensityOffset
@@ -139,7 +139,7 @@ class ICPE(Normal):
             raise ConfigError("in_batch is True with loss 'bce'; negatives from the batch need loss='softmax'")
         if recluster_every == "batch":
             warnings.warn("recluster_every='batch' clusters all items at every step, which is slow", stacklevel=2)
-        self.low, self.high = _bounds(bounds)
+        self.low, self.high = read_bounds(bounds)
         self.in_batch, self.alpha, self.propensity_kind, self.kappa = in_batch, alpha, propensity, kappa
         self.shrink, self.detach, self.cluster_count, self.features = shrink, detach, clusters, features
         self.recluster_every, self.gram_kind, self.per_item, self.runs = recluster_every, gram, per_item, runs
@@ -388,13 +388,3 @@ class ICPE(Normal):
         # Scores are cosines, the unit of training is cosine / temperature.
         unit = self.temperature if self.loss_kind == "softmax" else 1.0
         return self.beta * unit / self.own_share * self.offset(items, codes)
-
-
-def _bounds(bounds: Any) -> tuple[float, float]:
-    """One number or two, as the two ends of a range."""
-    ends = list(bounds) if isinstance(bounds, list | tuple) else [bounds, bounds]
-    if len(ends) != 2 or not all(isinstance(end, int | float) for end in ends) or not 0 <= ends[0] <= ends[1] <= 1:
-        raise ConfigError(
-            f"bounds is {bounds!r}; expected a share of 1/clusters from 0 to 1, such as 0.9, or two in ascending order"
-        )
-    return float(ends[0]), float(ends[1])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from icpe.cluster import gaussian_rank, plain_clusters, popularity_clusters, popularity_quantiles, propensity_features
+from icpe.errors import ConfigError
 from icpe.methods.propensity import Autoencoder
 from icpe.pareto import pareto_weights
 from icpe.types import BoolArray, FloatArray, IntArray
@@ -143,6 +144,20 @@ class ItemClusters(nn.Module):
             "niche_weight": float(item_weight[niche].mean()) if niche.any() else None,
             "spearman": _spearman(propensity, self._counts),
         }
+
+
+def read_bounds(bounds: Any) -> tuple[float, float]:
+    """One lower bound of weights or two, as the two ends of a range; shares of 1/K.
+
+    Raises:
+        ConfigError: out of range.
+    """
+    ends = list(bounds) if isinstance(bounds, list | tuple) else [bounds, bounds]
+    if len(ends) != 2 or not all(isinstance(end, int | float) for end in ends) or not 0 <= ends[0] <= ends[1] <= 1:
+        raise ConfigError(
+            f"bounds is {bounds!r}; expected a share of 1/clusters from 0 to 1, such as 0.9, or two in ascending order"
+        )
+    return float(ends[0]), float(ends[1])
 
 
 def _means(values: FloatArray | IntArray, labels: IntArray, sizes: IntArray) -> list[float]:

@@ -1,7 +1,6 @@
 """MACR: two gates take the blame for popularity and activity, and ranking takes the item's own effect back."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +13,9 @@ from icpe.data.popularity import head_mask
 from icpe.errors import ConfigError
 from icpe.methods.base import Batch, Method, Negatives, check_number
 from icpe.methods.cluster_gradients import evaluating
+from icpe.methods.known import with_gradients
 from icpe.models.base import Backbone, uniform_matrix
-from icpe.models.scores import DotScores, ScoreTable, to_numpy
-from icpe.types import FloatArray, IntArray
+from icpe.models.scores import DotScores, ScaledScores, ScoreTable, to_numpy
 
 GRID = (0.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 80.0, 160.0)  # values of c that a first validation tries
 _USUAL = 40.0  # c of the public code, where no validation has chosen one
@@ -183,33 +182,6 @@ def neighbours(c: float) -> list[float]:
     return grid[max(0, place - 1) : place + 2]
 
 
-@dataclass(frozen=True, eq=False)
-class ScaledScores:
-    """Scores of any kind times a number for each item.
-
-    Attributes:
-        table: the scores.
-        item_factor: float32 [items].
-    """
-
-    table: ScoreTable
-    item_factor: FloatArray
-
-    @property
-    def users(self) -> int:
-        """Number of users."""
-        return self.table.users
-
-    @property
-    def items(self) -> int:
-        """Number of items."""
-        return self.table.items
-
-    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
-        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
-        return self.table.block(users, start, stop) * self.item_factor[start:stop]
-
-
 def gated_loss(
     scores: Tensor, of_user: Tensor, of_item: Tensor, alpha: float, beta: float, broadcast: bool = False
 ) -> Tensor:
@@ -245,56 +217,38 @@ def gated_loss_of_vectors(
         beta: weight of the user gate's loss.
         reg: adds λ/2 · (mean squared norm of users + of positives + of negatives).
     """
-    loss: Tensor = _GatedLoss.apply(users, both, user_gate, item_gate, alpha, beta, reg)  # type: ignore[no-untyped-call]
-    return loss
+    with torch.no_grad():
+        value, grads = _value_and_gradients(users, both, user_gate, item_gate, alpha, beta, reg)
+    return with_gradients(value, grads, (users, both, user_gate, item_gate))
 
 
-class _GatedLoss(torch.autograd.Function):
-    """One operation: on a batch's few rows autograd's bookkeeping costs more than the sums."""
+def _value_and_gradients(
+    users: Tensor, both: Tensor, user_gate: Tensor, item_gate: Tensor, alpha: float, beta: float, reg: float
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    size, width = users.shape
+    pairs = both.view(2, size, width)
+    scores = (users * pairs).sum(-1)
+    of_user, of_item = users @ user_gate[0], (both @ item_gate[0]).view(2, size)
+    user_open, item_open = torch.sigmoid(of_user), torch.sigmoid(of_item)
+    open_ = item_open * user_open
+    sign = scores.new_tensor([[-1.0], [1.0]])
+    match, item = sign * open_ * scores, sign * of_item
+    value = F.softplus(match).sum() + alpha * F.softplus(item).sum()
+    value += beta * (F.softplus(of_user) + F.softplus(-of_user)).sum()
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        users: Tensor,
-        both: Tensor,
-        user_gate: Tensor,
-        item_gate: Tensor,
-        alpha: float,
-        beta: float,
-        reg: float,
-    ) -> Tensor:
-        size, width = users.shape
-        pairs = both.view(2, size, width)
-        scores = (users * pairs).sum(-1)
-        of_user, of_item = users @ user_gate[0], (both @ item_gate[0]).view(2, size)
-        user_open, item_open = torch.sigmoid(of_user), torch.sigmoid(of_item)
-        open_ = item_open * user_open
-        sign = scores.new_tensor([[-1.0], [1.0]])
-        match, item = sign * open_ * scores, sign * of_item
-        value = F.softplus(match).sum() + alpha * F.softplus(item).sum()
-        value += beta * (F.softplus(of_user) + F.softplus(-of_user)).sum()
-
-        to_match = torch.sigmoid(match) * sign
-        to_scores = to_match * open_ / size
-        along = to_match * open_ * scores
-        to_item = (along * (1 - item_open) + alpha * torch.sigmoid(item) * sign) / size
-        to_user = (along.sum(0) * (1 - user_open) + beta * (2 * user_open - 1)) / size
-        pull = reg / size
-        user_grads = torch.addcmul(torch.outer(to_user, user_gate[0]), to_scores[0, :, None], pairs[0])
-        user_grads.addcmul_(to_scores[1, :, None], pairs[1])
-        both_grads = torch.outer(to_item.view(-1), item_gate[0])
-        both_grads.view(2, size, width).addcmul_(to_scores[:, :, None], users)
-        if reg:
-            value += 0.5 * reg * (users.square().sum() + both.square().sum())
-            user_grads.add_(users, alpha=pull)
-            both_grads.add_(both, alpha=pull)
-        gate_grads = (to_user[None] @ users, to_item.view(1, -1) @ both)
-        ctx.grads = (user_grads, both_grads, *gate_grads)
-        return value / size
-
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        grads, ctx.grads = ctx.grads, None  # kept here too, they would be copied where they go
-        if grads is None:
-            raise RuntimeError("a closed-form gradient is handed out once; compute the loss again")
-        return (*(grad.mul_(outer[0]) for grad in grads), None, None, None)
+    to_match = torch.sigmoid(match) * sign
+    to_scores = to_match * open_ / size
+    along = to_match * open_ * scores
+    to_item = (along * (1 - item_open) + alpha * torch.sigmoid(item) * sign) / size
+    to_user = (along.sum(0) * (1 - user_open) + beta * (2 * user_open - 1)) / size
+    pull = reg / size
+    user_grads = torch.addcmul(torch.outer(to_user, user_gate[0]), to_scores[0, :, None], pairs[0])
+    user_grads.addcmul_(to_scores[1, :, None], pairs[1])
+    both_grads = torch.outer(to_item.view(-1), item_gate[0])
+    both_grads.view(2, size, width).addcmul_(to_scores[:, :, None], users)
+    if reg:
+        value += 0.5 * reg * (users.square().sum() + both.square().sum())
+        user_grads.add_(users, alpha=pull)
+        both_grads.add_(both, alpha=pull)
+    gate_grads = (to_user[None] @ users, to_item.view(1, -1) @ both)
+    return value / size, (user_grads, both_grads, *gate_grads)

@@ -5,15 +5,15 @@ batch is the mean cross-entropy of the positives against their negatives on thes
 """
 
 import math
-from typing import Any
 
-import numba
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from icpe.kernels.losses import normalise, through_norm
+from icpe.kernels.margin import margin_softmax
+from icpe.methods.known import with_gradients
 from icpe.types import FloatArray
 
 EPS = 1e-8  # the least norm of a vector
@@ -72,11 +72,11 @@ def vectors_with_margin(
         normalise(one, unit, norm, EPS)
     grads = [np.zeros_like(one) for one in rows]
     angles = margin.detach().to(users.dtype).numpy()
-    value = _margin_softmax(*units, positives.numpy(), negatives.numpy(), angles, temperature, *grads)  # type: ignore[call-arg]
+    places = positives.numpy(), negatives.numpy()
+    value = margin_softmax(*units, *places, angles, temperature, *grads, _LEAST)  # type: ignore[call-arg]
     for one, unit, norm, grad in zip(rows, units, norms, grads, strict=True):
         through_norm(grad, unit, norm, one, 0.0)
-    loss: Tensor = _Known.apply(value, grads, users, items)  # type: ignore[no-untyped-call]
-    return loss
+    return with_gradients(value, [torch.from_numpy(grad) for grad in grads], [users, items])
 
 
 def plain_vectors_with_margin(
@@ -87,68 +87,3 @@ def plain_vectors_with_margin(
     places = torch.cat([positives[:, None], negatives], 1)
     cosines = torch.bmm(F.embedding(places, item), user[:, :, None])[:, :, 0]
     return softmax_with_margin(cosines, margin, temperature)
-
-
-class _Known(torch.autograd.Function):
-    """A number whose gradients are known already."""
-
-    @staticmethod
-    def forward(ctx: Any, value: float, grads: list[FloatArray], *inputs: Tensor) -> Tensor:
-        ctx.grads = [torch.from_numpy(grad) for grad in grads]
-        return inputs[0].new_tensor(value)
-
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor) -> tuple[Any, ...]:
-        grads, ctx.grads = ctx.grads, None  # kept here too, they would be copied where they go
-        if grads is None:
-            raise RuntimeError("a closed-form gradient is handed out once; compute the loss again")
-        return (None, None, *(grad.mul_(outer[0]) for grad in grads))
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _margin_softmax(users, items, positives, negatives, margin, temperature, user_grads, item_grads):  # type: ignore[no-untyped-def]
-    # Unit vectors in; their gradients are added to two arrays of zeros.
-    kind = users.dtype.type
-    size, count = negatives.shape
-    logits = np.empty(count, users.dtype)
-    loss = 0.0
-    for row in range(size):
-        user, grad = users[row], user_grads[row]
-        cosine = kind(0)
-        item = items[positives[row]]
-        for d in range(user.shape[0]):
-            cosine += user[d] * item[d]
-        angle = min(float(margin[row]), math.pi - math.acos(min(1.0, max(-1.0, float(cosine)))))
-        squared = 1.0 - float(cosine) * float(cosine)
-        sine = math.sqrt(max(squared, _LEAST))
-        positive = (float(cosine) * math.cos(angle) - sine * math.sin(angle)) / temperature
-        slope = math.cos(angle)
-        if squared > _LEAST:
-            slope += float(cosine) / sine * math.sin(angle)
-        top = positive
-        for draw in range(count):
-            other, product = items[negatives[row, draw]], kind(0)
-            for d in range(user.shape[0]):
-                product += user[d] * other[d]
-            logits[draw] = product / temperature
-            top = max(top, float(logits[draw]))
-        total = math.exp(positive - top)
-        share = total
-        for draw in range(count):
-            logits[draw] = math.exp(logits[draw] - top)
-            total += logits[draw]
-        loss += top + math.log(total) - positive
-        scale = 1.0 / (temperature * size)
-        for draw in range(count):
-            place = negatives[row, draw]
-            other, other_grad = items[place], item_grads[place]
-            pull = kind(scale * logits[draw] / total)
-            for d in range(user.shape[0]):
-                grad[d] += pull * other[d]
-                other_grad[d] += pull * user[d]
-        own_grad = item_grads[positives[row]]
-        pull = kind(scale * (share / total - 1.0) * slope)
-        for d in range(user.shape[0]):
-            grad[d] += pull * item[d]
-            own_grad[d] += pull * user[d]
-    return loss / size

@@ -105,6 +105,33 @@ class BiasedScores:
 
 
 @dataclass(frozen=True, eq=False)
+class ScaledScores:
+    """Scores of any kind times a number for each item.
+
+    Attributes:
+        table: the scores.
+        item_factor: float32 [items].
+    """
+
+    table: ScoreTable
+    item_factor: FloatArray
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return self.table.users
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return self.table.items
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        return self.table.block(users, start, stop) * self.item_factor[start:stop]
+
+
+@dataclass(frozen=True, eq=False)
 class SumScores:
     """The sum of two tables over the same users and items."""
 
