@@ -129,7 +129,7 @@ def test_the_usual_point_is_the_default(method, backbone):
 
 
 def test_what_is_fixed_is_not_searched_and_a_preset_is_where_it_starts():
-    config = RunConfig(method={"name": "icpe", "preset": "paper", "clusters": 2}, train={"lr": 0.5})
+    config = RunConfig(method={"name": "icpe", "preset": "paper", "shrink": 0.02}, train={"lr": 0.5})
     space = search_space(config)
     assert list(space.values) == ["method.alpha", "method.bounds", "method.reg", "method.temperature"]
     assert space.usual["method.alpha"] == 2e-3  # not among the method's values, so added
@@ -137,7 +137,7 @@ def test_what_is_fixed_is_not_searched_and_a_preset_is_where_it_starts():
     assert space.usual["method.bounds"] == "[0.8, 1.0]"
     tried = space.apply(config, {**space.usual, "method.alpha": 0.3})
     assert tried.make_method().settings()["bounds"] == [0.8, 1.0]
-    assert (tried.make_method().alpha, tried.make_method().cluster_count) == (0.3, 2)
+    assert (tried.make_method().alpha, tried.make_method().shrink) == (0.3, 0.02)
 
 
 # What is found
