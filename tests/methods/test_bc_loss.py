@@ -22,10 +22,9 @@ from icpe.methods.margin import (
     vectors_with_margin,
 )
 from icpe.metrics import evaluate_lists
-from icpe.models import Backbone
-from icpe.models.base import normal_table
 from icpe.rank import top_n
 from icpe.rng import stream
+from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
 from icpe.train import Trainer, TrainSettings
@@ -37,40 +36,12 @@ WIDE_NEUMF = lambda: NeuMF(dim=4, layers=(8, 4), init_std=1)  # noqa: E731
 WIDE_LIGHTGCN = lambda: LightGCN(dim=4, layers=2, init_std=1, node_dropout=0.0, message_dropout=0.0)  # noqa: E731
 
 
-class Nearness(Backbone):
-    """Somebody's own: no inner product."""
-
-    name = "nearness"
-
-    def build(self, train, rng):
-        self.users, self.items = len(train.users), len(train.items)
-        self.of_users, self.of_items = (normal_table(size, 3, 0.5, rng) for size in (self.users, self.items))
-
-    def reps(self, rng=None):
-        return self.of_users, self.of_items
-
-    def interact(self, z_user, z_item):
-        return (z_user - z_item).square()
-
-    def out(self, phi):
-        return -phi.sum(-1)
-
-    def ego_users(self, users):
-        return self.of_users[users]
-
-    def ego_items(self, items):
-        return self.of_items[items]
-
-    def item_parameters(self):
-        return [self.of_items]
-
-
-class Curved(Nearness):
+class Curved(Distance):
     def out(self, phi):
         return -phi.sum(-1).sqrt()
 
 
-@pytest.mark.parametrize("backbone", [*SMALL, Nearness], ids=["mf", "neumf", "lightgcn", "own"])
+@pytest.mark.parametrize("backbone", [*SMALL, Distance], ids=["mf", "neumf", "lightgcn", "own"])
 def test_contract(backbone):
     check_method(lambda one: BCLoss(one, negatives=4, bias_epochs=1), [backbone])
 

@@ -10,46 +10,16 @@ from icpe.methods import Batch
 from icpe.methods.acyclic import Matching, acyclicity, loss_of_pairs
 from icpe.methods.causpref import CausPref
 from icpe.metrics import evaluate_lists
-from icpe.models import Backbone
-from icpe.models.base import normal_table
 from icpe.models.scores import DotScores
 from icpe.rank import top_n
 from icpe.rng import stream
+from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
 from icpe.train import Trainer, TrainSettings
 
 LOG = skewed_log(users=40, items=30, pairs=400)
 MATRICES = ("user_links_change", "item_links_raw", "preference_change", "item_change", "preference_shift", "item_shift")
-
-
-class Nearness(Backbone):
-    """Somebody's own: no inner product, no row tables."""
-
-    name = "nearness"
-
-    def build(self, train, rng):
-        self.users, self.items = len(train.users), len(train.items)
-        self.of_users = normal_table(self.users, 3, 0.5, rng)
-        self.of_items = normal_table(self.items, 3, 0.5, rng)
-
-    def reps(self, rng=None):
-        return self.of_users, self.of_items
-
-    def interact(self, z_user, z_item):
-        return (z_user - z_item).square()
-
-    def out(self, phi):
-        return -phi.sum(-1)
-
-    def ego_users(self, users):
-        return self.of_users[users]
-
-    def ego_items(self, items):
-        return self.of_items[items]
-
-    def item_parameters(self):
-        return [self.of_items]
 
 
 def built(method, double=False):
@@ -93,7 +63,7 @@ def softplus(x):
     return np.logaddexp(0, x)
 
 
-@pytest.mark.parametrize("backbone", [*SMALL, Nearness], ids=["mf", "neumf", "lightgcn", "own"])
+@pytest.mark.parametrize("backbone", [*SMALL, Distance], ids=["mf", "neumf", "lightgcn", "own"])
 def test_contract(backbone):
     check_method(lambda one: CausPref(one, candidates=3), [backbone])
 
@@ -271,7 +241,7 @@ def test_without_a_graph_it_is_bpr(backbone, preference):
 @pytest.mark.parametrize("preference", ["conditional", "itemfree"])
 @pytest.mark.parametrize(
     "backbone",
-    [lambda: MF(dim=6, init_std=0.5), lambda: NeuMF(dim=4, layers=(5, 3), init_std=0.5), lambda: Nearness()],
+    [lambda: MF(dim=6, init_std=0.5), lambda: NeuMF(dim=4, layers=(5, 3), init_std=0.5), lambda: Distance()],
     ids=["mf", "neumf", "own"],
 )
 def test_ranking_equals_scores_of_pairs(backbone, preference):

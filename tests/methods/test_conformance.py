@@ -6,44 +6,10 @@ import torch
 
 from icpe import MF, Normal
 from icpe.metrics import evaluate_lists
-from icpe.models import Backbone
-from icpe.models.base import normal_table
 from icpe.models.scores import DotScores
 from icpe.rank import top_n
+from icpe.testing.backbones import Distance
 from icpe.testing.methods import SMALL, block_log, check_method
-
-
-class Distance(Backbone):
-    """Somebody's own: the nearer, the better; no inner product, no row tables, tables handed out as they are."""
-
-    name = "distance"
-
-    def __init__(self, dim=3):
-        super().__init__()
-        self.dim = dim
-
-    def build(self, train, rng):
-        self.users, self.items = len(train.users), len(train.items)
-        self.of_users = normal_table(self.users, self.dim, 0.5, rng)
-        self.of_items = normal_table(self.items, self.dim, 0.5, rng)
-
-    def reps(self, rng=None):
-        return self.of_users, self.of_items
-
-    def interact(self, z_user, z_item):
-        return (z_user - z_item).square()
-
-    def out(self, phi):
-        return -phi.sum(-1)
-
-    def ego_users(self, users):
-        return self.of_users[users]
-
-    def ego_items(self, items):
-        return self.of_items[items]
-
-    def item_parameters(self):
-        return [self.of_items]
 
 
 @pytest.mark.parametrize("loss", ["bce", "bpr", "softmax"])

@@ -15,10 +15,9 @@ from icpe.data.interactions import Interactions
 from icpe.methods.base import Batch
 from icpe.methods.dice import DICE, MarginSampler, _Products, first_places
 from icpe.methods.distance_correlation import DistanceCorrelation
-from icpe.models import Backbone
-from icpe.models.base import normal_table
 from icpe.models.scores import DotScores, SumScores
 from icpe.rng import stream
+from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, check_method
 from icpe.train import Trainer, TrainSettings
@@ -26,39 +25,6 @@ from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=40, items=30, pairs=400)
 DRAWING = {"pool": 2, "margin": 1.0}  # small enough for the sets to be there in small logs
-
-
-class Distance(Backbone):
-    """Somebody's own, without inner products, row tables or half widths."""
-
-    name = "distance"
-
-    def __init__(self, dim=3):
-        super().__init__()
-        self.dim = dim
-
-    def build(self, train, rng):
-        self.users, self.items = len(train.users), len(train.items)
-        self.of_users = normal_table(self.users, self.dim, 0.5, rng)
-        self.of_items = normal_table(self.items, self.dim, 0.5, rng)
-
-    def reps(self, rng=None):
-        return self.of_users, self.of_items
-
-    def interact(self, z_user, z_item):
-        return (z_user - z_item).square()
-
-    def out(self, phi):
-        return -phi.sum(-1)
-
-    def ego_users(self, users):
-        return self.of_users[users]
-
-    def ego_items(self, items):
-        return self.of_items[items]
-
-    def item_parameters(self):
-        return [self.of_items]
 
 
 def built(method, log=LOG):

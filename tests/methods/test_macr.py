@@ -10,11 +10,10 @@ from icpe import MF, ConfigError, LightGCN, NeuMF, Normal, make_world
 from icpe.methods.base import Batch
 from icpe.methods.macr import GRID, MACR, gated_loss, gated_loss_of_vectors, neighbours
 from icpe.metrics import evaluate_lists
-from icpe.models import Backbone
-from icpe.models.base import normal_table
 from icpe.models.scores import DotScores, ScaledScores
 from icpe.rank import top_n
 from icpe.rng import stream
+from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
 from icpe.train import Trainer, TrainSettings
@@ -23,35 +22,7 @@ LOG = skewed_log(users=40, items=30, pairs=400)
 EVERYBODY = np.arange(len(LOG.users), dtype=np.int32)
 
 
-class Nearness(Backbone):
-    """Somebody's own: no inner product."""
-
-    name = "nearness"
-
-    def build(self, train, rng):
-        self.users, self.items = len(train.users), len(train.items)
-        self.of_users, self.of_items = (normal_table(size, 3, 0.5, rng) for size in (self.users, self.items))
-
-    def reps(self, rng=None):
-        return self.of_users, self.of_items
-
-    def interact(self, z_user, z_item):
-        return (z_user - z_item).square()
-
-    def out(self, phi):
-        return -phi.sum(-1)
-
-    def ego_users(self, users):
-        return self.of_users[users]
-
-    def ego_items(self, items):
-        return self.of_items[items]
-
-    def item_parameters(self):
-        return [self.of_items]
-
-
-@pytest.mark.parametrize("backbone", [*SMALL, Nearness], ids=["mf", "neumf", "lightgcn", "own"])
+@pytest.mark.parametrize("backbone", [*SMALL, Distance], ids=["mf", "neumf", "lightgcn", "own"])
 def test_contract(backbone):
     check_method(lambda one: MACR(one, c=20.0), [backbone])
 
@@ -105,7 +76,7 @@ def by_hand(method, batch):
 
 
 @pytest.mark.parametrize("broadcast", [False, True])
-@pytest.mark.parametrize("backbone", [lambda: MF(dim=4, init_std=1), lambda: NeuMF(dim=4, layers=(8, 4), init_std=1), lambda: LightGCN(dim=4, layers=2, init_std=1, node_dropout=0.0, message_dropout=0.0), Nearness], ids=["mf", "neumf", "lightgcn", "own"])  # fmt: skip
+@pytest.mark.parametrize("backbone", [lambda: MF(dim=4, init_std=1), lambda: NeuMF(dim=4, layers=(8, 4), init_std=1), lambda: LightGCN(dim=4, layers=2, init_std=1, node_dropout=0.0, message_dropout=0.0), Distance], ids=["mf", "neumf", "lightgcn", "own"])  # fmt: skip
 def test_loss_by_hand(backbone, broadcast):
     method = built(backbone(), alpha=0.3, beta=0.2, broadcast=broadcast, reg=0.1)
     batch = a_batch()

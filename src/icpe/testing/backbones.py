@@ -2,16 +2,59 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from icpe.data.interactions import Interactions
-from icpe.models.base import Backbone
+from icpe.models.base import Backbone, normal_table
 from icpe.rng import stream
+
+
+class Distance(Backbone):
+    """A backbone as somebody else might bring it: the nearer, the better.
+
+    It has no inner product and no row tables, and hands out its tables as they are.
+    """
+
+    name: ClassVar[str] = "distance"
+
+    def __init__(self, dim: int = 3) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def build(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Both tables."""
+        self.users, self.items = len(train.users), len(train.items)
+        self.of_users = normal_table(self.users, self.dim, 0.5, rng)
+        self.of_items = normal_table(self.items, self.dim, 0.5, rng)
+
+    def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """The tables."""
+        return self.of_users, self.of_items
+
+    def interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:
+        """Squared differences."""
+        return (z_user - z_item).square()
+
+    def out(self, phi: Tensor) -> Tensor:
+        """Their sum, negative."""
+        return -phi.sum(-1)
+
+    def ego_users(self, users: Tensor) -> Tensor:
+        """Rows of users."""
+        return self.of_users[users]
+
+    def ego_items(self, items: Tensor) -> Tensor:
+        """Rows of items."""
+        return self.of_items[items]
+
+    def item_parameters(self) -> list[nn.Parameter]:
+        """The items' table."""
+        return [self.of_items]
 
 
 def check_backbone(make: Callable[[], Backbone]) -> None:
