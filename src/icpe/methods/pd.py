@@ -11,7 +11,7 @@ from torch import Tensor
 from icpe.data.interactions import Interactions
 from icpe.methods.base import Batch, Method, Negatives, check_count, check_number
 from icpe.models.base import Backbone
-from icpe.models.scores import ScoreTable
+from icpe.models.scores import DerivedScores, ScoreTable
 from icpe.types import FloatArray, IntArray
 
 
@@ -110,18 +110,8 @@ class PD(Method):
 
 
 @dataclass(frozen=True, eq=False)
-class _LogMatch:
+class _LogMatch(DerivedScores):
     """log(ELU(s) + 1) of a table of s: s itself below 0, and log(1 + s) above."""
-
-    table: ScoreTable
-
-    @property
-    def users(self) -> int:
-        return self.table.users
-
-    @property
-    def items(self) -> int:
-        return self.table.items
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         scores = self.table.block(users, start, stop)

@@ -78,7 +78,24 @@ class DotScores:
 
 
 @dataclass(frozen=True, eq=False)
-class BiasedScores:
+class DerivedScores:
+    """Scores made from those of another table; subclasses have ``block``."""
+
+    table: ScoreTable
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return self.table.users
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return self.table.items
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedScores(DerivedScores):
     """Scores of any kind plus a number for each item.
 
     Attributes:
@@ -86,18 +103,7 @@ class BiasedScores:
         item_bias: float32 [items].
     """
 
-    table: ScoreTable
     item_bias: FloatArray
-
-    @property
-    def users(self) -> int:
-        """Number of users."""
-        return self.table.users
-
-    @property
-    def items(self) -> int:
-        """Number of items."""
-        return self.table.items
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
@@ -105,7 +111,7 @@ class BiasedScores:
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledScores:
+class ScaledScores(DerivedScores):
     """Scores of any kind times a number for each item.
 
     Attributes:
@@ -113,18 +119,7 @@ class ScaledScores:
         item_factor: float32 [items].
     """
 
-    table: ScoreTable
     item_factor: FloatArray
-
-    @property
-    def users(self) -> int:
-        """Number of users."""
-        return self.table.users
-
-    @property
-    def items(self) -> int:
-        """Number of items."""
-        return self.table.items
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
