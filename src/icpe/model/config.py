@@ -143,9 +143,9 @@ class RunConfig:
         made: TrainSettings = make_from_settings(TrainSettings, values, "[train]")
         return made
 
-    def write(self, path: Path, method: Method, settings: TrainSettings) -> None:
-        """Write all effective values, defaults included."""
-        content = {
+    def effective(self, method: Method, settings: TrainSettings) -> dict[str, dict[str, Any]]:
+        """All values in effect by section, defaults included."""
+        return {
             "data": {key: _from_anywhere(key, value) for key, value in self.data.items()},
             "split": self.split,
             "backbone": {"name": method.backbone.name, **method.backbone.settings()},
@@ -154,7 +154,10 @@ class RunConfig:
             "train": {"seed": self.seed, **settings.as_dict()},
             "evaluate": {"n": self.depths},
         }
-        text = tomli_w.dumps(content)
+
+    def write(self, path: Path, method: Method, settings: TrainSettings) -> None:
+        """Write all values in effect."""
+        text = tomli_w.dumps(self.effective(method, settings))
         write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from icpe.errors import ConfigError, DataError, IcpeError
 from icpe.files import write_atomically, write_json
 from icpe.methods import Method
+from icpe.metrics import Evaluation
 from icpe.model._evaluate import evaluate_part
 from icpe.model._fit import validator
 from icpe.model._model import Model
@@ -26,7 +27,8 @@ from icpe.train.checkpoint import STATE
 from icpe.train.loop import Position
 
 CONFIG, RESULT, CURVE, CHECKPOINT = "config.toml", "result.json", "metrics.jsonl", "checkpoint"
-_HALF_WRITTEN = re.compile(r"\.(config|metrics|model|users|items|seen|split|result|state(-\d+)?)-\w{8}\.\w+")
+SPLIT, PER_USER = "split.json", "per_user.parquet"
+_HALF_WRITTEN = re.compile(r"\.(config|metrics|model|users|items|seen|split|result|per_user|state(-\d+)?)-\w{8}\.\w+")
 _SAVE_EVERY = 60.0  # seconds between checkpoints where validations are further apart
 
 
@@ -70,7 +72,7 @@ class Run:
         if self.folder is not None:
             self._open_folder(self.folder, trainer, identity, resume)
             self.config.write(self.folder / CONFIG, method, settings)
-            write_json(self.folder / "split.json", parts.manifest)
+            write_json(self.folder / SPLIT, parts.manifest)
         started = time.perf_counter()
         with self._interrupts_between_steps(), self._checkpoint_named():
             trainer.run(
@@ -116,7 +118,7 @@ class Run:
             kept = _curve_until(folder / CURVE, trainer.position.step)
         else:
             # The old model goes too: beside a new config.toml it would be taken for this run's.
-            for stale in (folder / RESULT, folder / SETTINGS, *(folder / CHECKPOINT).glob("state*")):
+            for stale in (folder / RESULT, folder / PER_USER, folder / SETTINGS, *(folder / CHECKPOINT).glob("state*")):
                 stale.unlink(missing_ok=True)
         for place in (folder, folder / CHECKPOINT):
             for path in place.glob(".*"):
@@ -178,7 +180,7 @@ class Run:
         self, trainer: Trainer, parts: Parts, depths: list[int], identity: dict[str, Any], seconds: float
     ) -> dict[str, Any]:
         model = Model(trainer.method.cpu(), parts.train)
-        measured = measure(model, parts, depths)
+        measured = _evaluations(model, parts, depths, per_user=self.folder is not None)
         position = trainer.position
         result = {
             "backbone": identity["backbone"]["name"],
@@ -186,11 +188,13 @@ class Run:
             "seed": self.config.seed,
             "steps": position.step,
             "best_step": position.best_step or position.step,
-            **measured,
+            **{name: _without_nan(found.values) for name, found in measured.items()},
         }
         if self.folder is not None:
             self._save(trainer, identity)
             model.save(self.folder)
+            if "test" in measured and (users := measured["test"].per_user) is not None:
+                write_atomically(self.folder / PER_USER, users.write_parquet)
             write_json(self.folder / RESULT, result)
         return {**result, "seconds": round(seconds, 3)}
 
@@ -213,9 +217,14 @@ def measure(model: Model, parts: Parts, depths: list[int]) -> dict[str, dict[str
 
     None stands where there was nothing to average, as JSON has no NaN.
     """
+    return {name: _without_nan(found.values) for name, found in _evaluations(model, parts, depths).items()}
+
+
+def _evaluations(model: Model, parts: Parts, depths: list[int], per_user: bool = False) -> dict[str, Evaluation]:
+    """By part; values of every user are of the test part alone."""
     hidden = {"valid": [parts.train], "test": [parts.train, parts.valid]}
     return {
-        name: _without_nan(evaluate_part(model, part, parts.train, hidden[name], depths).values)
+        name: evaluate_part(model, part, parts.train, hidden[name], depths, per_user and name == "test")
         for name, part in (("valid", parts.valid), ("test", parts.test))
         if len(part)
     }
@@ -245,7 +254,7 @@ def evaluate_run(
     """
     try:
         result: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-        hashes = json.loads((folder / "split.json").read_text(encoding="utf-8"))["hashes"]
+        hashes = json.loads((folder / SPLIT).read_text(encoding="utf-8"))["hashes"]
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{folder} holds no finished run ({error}); train with `icpe train … -o {folder}`") from error
     model = load_model(folder)
