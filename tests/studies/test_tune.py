@@ -28,7 +28,7 @@ from icpe.models import BACKBONES
 from icpe.studies import _ledger, _workers, tune
 from icpe.studies._ledger import Ledger, open_storage, quiet
 from icpe.studies._space import LR, REG, Space, search_space
-from icpe.studies._workers import Outcome, Processes
+from icpe.studies._workers import Outcome, training_processes
 from icpe.studies.tune import as_presets
 from icpe.testing import skewed_log
 
@@ -517,7 +517,7 @@ def test_what_only_says_where_a_run_happens_may_change(make, study, scripted):
 
 
 def test_a_process_that_dies_costs_its_trial_only(make):
-    crew = Processes(1)
+    crew = training_processes(1)
     try:
         crew.submit(1, make(), 1)
         assert crew.free == 0

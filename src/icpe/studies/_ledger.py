@@ -6,13 +6,9 @@ begins, with who runs it; one whose process is gone is void, and its settings ar
 
 import json
 import math
-import os
-import socket
-import time
-import uuid
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -28,16 +24,17 @@ try:
     from optuna.exceptions import ExperimentalWarning
     from optuna.samplers import TPESampler
     from optuna.storages import RDBStorage
-    from optuna.trial import FrozenTrial, TrialState, create_trial
+    from optuna.trial import FrozenTrial, TrialState
+
+    from icpe.studies._claims import LOST, SURPLUS, Claims, Ended, counted, quiet
 except ImportError as _error:
     raise ConfigError("tuning needs Optuna, which is not installed: pip install 'icpe[tune]'") from _error
 
+__all__ = ["Ledger", "Running", "Standing", "open_storage", "quiet"]
+
 Distributions = dict[str, BaseDistribution]
-_Ended = RuntimeError  # what Optuna raises where a trial has ended already; later versions have a kind of it
-SILENT = 600.0  # seconds after which a trial of another machine that says nothing is taken for dead
 _RANDOM = 8  # trials before the sampler learns from them
 _TO_COMPARE = 5  # trials a median needs
-_LOST, _SURPLUS = "lost", "surplus"  # why a trial does not count
 
 
 @dataclass
@@ -109,7 +106,7 @@ def open_storage(where: Path | str) -> RDBStorage:
         raise ConfigError(f"{name} cannot be opened as a study: {cause}") from error
 
 
-class Ledger:
+class Ledger(Claims):
     """Trials of one cell.
 
     Args:
@@ -129,14 +126,12 @@ class Ledger:
     def __init__(
         self, storage: RDBStorage, name: str, space: Space, seeds: Sequence[int], identity: dict[str, Any]
     ) -> None:
-        self._storage, self.name, self.space, self._seeds = storage, name, space, list(seeds)
+        super().__init__(storage, name)
+        self.space, self._seeds = space, list(seeds)
         self._distributions: Distributions = {
             key: CategoricalDistribution(list(labels)) for key, labels in space.values.items()
         }
-        optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
-        self._study = storage.get_study_id_from_name(name)
         self.taken = 0
-        self._owner = {"host": socket.gethostname(), "pid": os.getpid(), "session": uuid.uuid4().hex}
         self._check_identity(
             {**identity, "seeds": self._seeds, "values": {k: list(v) for k, v in space.values.items()}}
         )
@@ -144,37 +139,33 @@ class Ledger:
     def begin(self, budget: int, most_seconds: float = math.inf) -> Running | None:
         """The next trial, or None where the budget is spent, all is hopeless, or nothing is left to try."""
         while True:
-            trials = self._all()
-            if self._release_dead(trials):
-                trials = self._all()
-            counted = _counted(trials)
-            self.taken = len(counted)
-            if self.taken >= budget or _hopeless(counted) or _seconds(counted) >= most_seconds:
+            trials = self._living()
+            known = counted(trials)
+            self.taken = len(known)
+            if self.taken >= budget or _hopeless(known) or _seconds(known) >= most_seconds:
                 return None
-            point, found = _lost(trials, counted)
+            point, found = _lost(trials, known)
             if point is None:
-                point = _propose(counted, self.space, self._distributions, self.name)
+                point = _propose(known, self.space, self._distributions, self.name)
             if point is None:
                 return None
             begun = self._write(point, found)
             # Another machine may have begun one in the same moment: of those, the later ones give way.
             number = self._storage.get_trial_number_from_id(begun.id)
-            before = [trial for trial in _counted(self._all()) if trial.number < number]
+            before = [trial for trial in counted(self._all()) if trial.number < number]
             if len(before) < budget and all(trial.params != point for trial in before):
                 self.taken = len(before) + 1
                 return begun
-            self._void(begun.id, _SURPLUS)
+            self._void(begun.id, SURPLUS)
 
     def _write(self, point: Point, found: dict[str, Any]) -> Running:
         scores = _scores(found)
-        template = create_trial(
-            state=TrialState.RUNNING,
+        begun = self._begin(
             params=point,
             distributions=self._distributions,
-            user_attrs={"owner": self._owner, "alive": time.time(), "found": found},
+            user_attrs={"found": found},
             intermediate_values={0: scores[self._seeds[0]]} if scores else {},
         )
-        begun = self._storage.create_new_trial(self._study, template_trial=template)
         return Running(begun, point, scores, found.get("seconds", 0.0))
 
     def score(self, trial: Running, seed: int, score: float, seconds: float) -> None:
@@ -182,7 +173,7 @@ class Ledger:
         first = not trial.scores
         trial.scores[seed] = score
         trial.seconds += seconds
-        with suppress(_Ended):
+        with suppress(Ended):
             if first:  # what the sampler knows of trials that are pruned
                 self._storage.set_trial_intermediate_value(trial.id, 0, score)
             found = {"scores": {str(key): value for key, value in trial.scores.items()}, "seconds": trial.seconds}
@@ -191,7 +182,7 @@ class Ledger:
     def is_worse(self, trial: Running) -> bool:
         """Whether the first seed alone gives less than it gave the median of the trials that ended, five at least."""
         first = self._seeds[0]
-        ended = [one for one in _counted(self._all()) if one.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+        ended = [one for one in counted(self._all()) if one.state in (TrialState.COMPLETE, TrialState.PRUNED)]
         others = [scores[first] for scores in (_scores(_found(one)) for one in ended) if first in scores]
         return len(others) >= _TO_COMPARE and trial.scores[first] < median(others)
 
@@ -206,41 +197,37 @@ class Ledger:
     def fail(self, trial: Running, reason: str, kind: str, seconds: float) -> None:
         """It could not be trained."""
         found = {"seconds": trial.seconds + seconds, "reason": reason, "kind": kind}
-        with suppress(_Ended):
+        with suppress(Ended):
             self._storage.set_trial_user_attr(trial.id, "found", found)
         self._end(trial.id, TrialState.FAIL)
 
     def abandon(self, trial: Running) -> None:
         """It was interrupted: its settings are the next to be tried."""
-        self._void(trial.id, _LOST)
+        self._void(trial.id, LOST)
 
     def beat(self, trial: Running) -> None:
         """Let other machines know that it is still on its way."""
-        with suppress(_Ended):
-            self._storage.set_trial_user_attr(trial.id, "alive", time.time())
+        self._show_life(trial.id)
 
     def standing(self) -> Standing:
         """Where the cell stands."""
-        counted = _counted(self._all())
-        by_state = {state: [trial for trial in counted if trial.state == state] for state in TrialState}
+        known = counted(self._all())
+        by_state = {state: [trial for trial in known if trial.state == state] for state in TrialState}
         complete, failed = by_state[TrialState.COMPLETE], by_state[TrialState.FAIL]
         best = max(complete, key=lambda trial: (trial.value, -trial.number), default=None)
-        self.taken = len(counted)
+        self.taken = len(known)
         return Standing(
             len(complete),
             len(by_state[TrialState.PRUNED]),
             len(failed),
             len(by_state[TrialState.RUNNING]),
-            _seconds(counted),
+            _seconds(known),
             None if best is None else best.params,
             None if best is None else best.value,
             {} if best is None else _scores(_found(best)),
             [_found(trial).get("reason", "") for trial in failed],
-            _hopeless(counted),
+            _hopeless(known),
         )
-
-    def _all(self) -> list[FrozenTrial]:
-        return self._storage.get_all_trials(self._study, deepcopy=False)
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         wanted = json.loads(json.dumps(identity))
@@ -255,42 +242,13 @@ class Ledger:
                     f"{wanted[key]}; take another file"
                 )
 
-    def _release_dead(self, trials: list[FrozenTrial]) -> bool:
-        """Void trials whose process is gone, and say whether there were some."""
-        dead = [trial.number for trial in trials if trial.state == TrialState.RUNNING and self._is_dead(trial)]
-        for number in dead:
-            self._void(self._storage.get_trial_id_from_study_id_trial_number(self._study, number), _LOST)
-        return bool(dead)
 
-    def _is_dead(self, trial: FrozenTrial) -> bool:
-        owner = trial.user_attrs.get("owner", {})
-        if owner.get("session") == self._owner["session"]:
-            return False
-        if owner.get("host") == self._owner["host"] and (owner["pid"] == os.getpid() or not _lives(owner["pid"])):
-            return True
-        return time.time() - float(trial.user_attrs.get("alive", 0.0)) > SILENT
-
-    def _void(self, trial: int, why: str) -> None:
-        with suppress(_Ended):
-            self._storage.set_trial_user_attr(trial, "void", why)
-        self._end(trial, TrialState.FAIL)
-
-    def _end(self, trial: int, state: TrialState, values: list[float] | None = None) -> None:
-        # Another machine may have taken it for dead and ended it; then its settings are tried again there.
-        with suppress(_Ended):
-            self._storage.set_trial_state_values(trial, state, values)
-
-
-def _counted(trials: list[FrozenTrial]) -> list[FrozenTrial]:
-    return [trial for trial in trials if "void" not in trial.user_attrs]
-
-
-def _lost(trials: list[FrozenTrial], counted: list[FrozenTrial]) -> tuple[Point | None, dict[str, Any]]:
+def _lost(trials: list[FrozenTrial], known: list[FrozenTrial]) -> tuple[Point | None, dict[str, Any]]:
     """The first point that was lost and nobody has begun again, and what is known of it by now."""
     left = [
         trial
         for trial in trials
-        if trial.user_attrs.get("void") == _LOST and all(trial.params != other.params for other in counted)
+        if trial.user_attrs.get("void") == LOST and all(trial.params != other.params for other in known)
     ]
     if not left:
         return None, {}
@@ -303,13 +261,13 @@ def _found(trial: FrozenTrial) -> dict[str, Any]:
     return found
 
 
-def _seconds(counted: list[FrozenTrial]) -> float:
-    return float(sum(_found(trial).get("seconds", 0.0) for trial in counted))
+def _seconds(known: list[FrozenTrial]) -> float:
+    return float(sum(_found(trial).get("seconds", 0.0) for trial in known))
 
 
-def _hopeless(counted: list[FrozenTrial]) -> str:
+def _hopeless(known: list[FrozenTrial]) -> str:
     """Why not even the defaults can be trained, as of a method that needs another kind of backbone; else empty."""
-    first = _found(counted[0]) if counted else {}
+    first = _found(known[0]) if known else {}
     return str(first["reason"]) if first.get("kind") == ConfigError.__name__ else ""
 
 
@@ -317,19 +275,19 @@ def _scores(found: dict[str, Any]) -> dict[int, float]:
     return {int(seed): score for seed, score in found.get("scores", {}).items()}
 
 
-def _propose(counted: list[FrozenTrial], space: Space, distributions: Distributions, name: str) -> Point | None:
+def _propose(known: list[FrozenTrial], space: Space, distributions: Distributions, name: str) -> Point | None:
     """A point nobody has tried: the defaults, then what the sampler says; None if all were tried.
 
     The seed comes from the number of trials before, so that a tuning that was interrupted goes on as it would have.
     """
-    tried = [trial.params for trial in counted]
+    tried = [trial.params for trial in known]
     if space.usual not in tried:
         return dict(space.usual)
     if len(tried) >= space.size:
         return None
     seed = int(random_keys(len(tried), f"tune/{name}", 1)[0] >> 33)
     study = optuna.create_study(direction="maximize", sampler=_sampler(seed))
-    study.add_trials([trial for trial in counted if trial.state != TrialState.FAIL])
+    study.add_trials([trial for trial in known if trial.state != TrialState.FAIL])
     for _ in range(20):
         point: Point = study.ask(distributions).params
         if point not in tried:
@@ -350,27 +308,3 @@ def _sampler(seed: int) -> TPESampler:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         return TPESampler(seed=seed, n_startup_trials=_RANDOM, multivariate=True, constant_liar=True)
-
-
-def _lives(process: int) -> bool:
-    """Whether there is such a process on this machine; True where that cannot be told."""
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without Optuna's own lines."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)

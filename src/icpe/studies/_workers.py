@@ -1,4 +1,4 @@
-"""Training runs of a tuning: one after the other here, or in processes with one thread each."""
+"""Training runs: one after the other here, or in processes with one thread each."""
 
 import math
 import multiprocessing
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
@@ -22,6 +22,7 @@ from icpe.model.config import RunConfig
 from icpe.train import Trainer
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+Result = TypeVar("Result")
 _KEPT = 8  # splits a process keeps in memory
 _parts: dict[str, tuple[Interactions, Interactions, str]] = {}
 
@@ -129,31 +130,39 @@ class Here:
         forget_data()
 
 
-class Processes:
-    """Runs in processes of their own, which end with this one however it ends.
+class Processes(Generic[Result]):
+    """Work in processes of their own, which begin when there is work and end with this one however it ends.
 
     Args:
         number: of processes.
+        work: what they do with what is submitted; a function of a module, which gives back plain values.
+        died: what to give in its place where a process has died, from the seconds and the reason.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, work: Callable[..., Result], died: Callable[[float, str], Result]) -> None:
         self._context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half alive
-        self._idle = [self._start() for _ in range(number)]
+        self._number, self._work, self._died = number, work, died
+        self._idle: list[tuple[Connection, BaseProcess]] = []
         self._busy: dict[Connection, tuple[int, BaseProcess, float]] = {}
 
     @property
     def free(self) -> int:
-        """Idle processes."""
-        return len(self._idle)
+        """How much it can take now."""
+        return self._number - len(self._busy)
 
-    def submit(self, key: int, config: RunConfig, seed: int) -> None:
-        """Give a run to an idle process."""
-        connection, process = self._idle.pop()
+    def processes(self) -> tuple[list[int], dict[int, int]]:
+        """Numbers of the processes that are idle, and of those at work by their keys."""
+        busy = {key: process.pid or 0 for key, process, _ in self._busy.values()}
+        return [process.pid or 0 for _, process in self._idle], busy
+
+    def submit(self, key: int, *arguments: Any) -> None:
+        """Give work to an idle process."""
+        connection, process = self._idle.pop() if self._idle else self._start()
         self._busy[connection] = (key, process, time.perf_counter())
         with suppress(OSError):  # it died while it had nothing to do; collect() will see that
-            connection.send((config, seed))
+            connection.send(arguments)
 
-    def collect(self, timeout: float) -> list[tuple[int, Outcome]]:
+    def collect(self, timeout: float) -> list[tuple[int, Result]]:
         """Wait for the first to end."""
         ended = []
         for one in wait(list(self._busy), timeout):
@@ -166,7 +175,7 @@ class Processes:
                 process.join()
                 one.close()
                 reason = f"its process ended with code {process.exitcode}, perhaps for want of memory"
-                ended.append((key, Outcome(time.perf_counter() - started, None, reason, "Died")))
+                ended.append((key, self._died(time.perf_counter() - started, reason)))
                 self._idle.append(self._start())
         return ended
 
@@ -180,7 +189,7 @@ class Processes:
 
     def _start(self) -> tuple[Connection, BaseProcess]:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs,), daemon=True)
+        process = self._context.Process(target=_serve, args=(theirs, self._work), daemon=True)
         with _one_thread(), _deaf_to_interrupts():
             process.start()
         theirs.close()
@@ -215,16 +224,16 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _serve(connection: Connection) -> None:
-    """What a process does: runs, as they come."""
+def _serve(connection: Connection, work: Callable[..., Any]) -> None:
+    """What a process does: its work, as it comes."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     while True:
         try:
-            config, seed = connection.recv()
+            arguments = connection.recv()
         except EOFError:
             return
-        connection.send(train_once(config, seed))
+        connection.send(work(*arguments))
 
 
 def _end_with_parent() -> None:
@@ -236,4 +245,9 @@ def _end_with_parent() -> None:
 
 def make_workers(number: int, on_step: Callable[[], Any]) -> Workers:
     """One here, or several processes."""
-    return Here(on_step) if number == 1 else Processes(number)
+    return Here(on_step) if number == 1 else training_processes(number)
+
+
+def training_processes(number: int) -> Processes[Outcome]:
+    """Processes that train by :func:`train_once`."""
+    return Processes(number, train_once, lambda seconds, reason: Outcome(seconds, None, reason, "Died"))
