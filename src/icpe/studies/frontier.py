@@ -44,9 +44,9 @@ def loss_front(config: RunConfig, parts: Parts, preferences: int = 8, on_step: O
         on_step: called with the steps done and those in all.
 
     Returns:
-        A frame ``preference, angle, head_loss, niche_loss, negative_loss, feasible, dominated``: the angle of the
-        preference in degrees, from the axis of the head loss; losses as of :func:`group_losses`;
-        whether the losses lie in the preference's own sector; whether another end point is better in both.
+        A frame ``preference, angle``, the columns of :func:`loss_point`, ``feasible, dominated``: the angle of the
+        preference in degrees, from the axis of the head loss; whether the losses lie in the preference's own sector;
+        whether another end point is better in both.
 
     Raises:
         ConfigError: the method is another.
@@ -66,7 +66,7 @@ def loss_front(config: RunConfig, parts: Parts, preferences: int = 8, on_step: O
             reg=normal.reg,
         )
         _train(method, config, parts.train, on_step, chosen * steps, preferences * steps)
-        row = _losses(method, parts.train, config.seed)
+        row = loss_point(method, parts.train, config.seed)
         found = np.array([row["head_loss"], row["niche_loss"]])
         feasible = bool((violations(found, vectors, chosen) <= 0).all())
         angle = float(np.degrees(np.arctan2(vector[1], vector[0])))
@@ -88,7 +88,7 @@ def reference_points(
         on_step: called with the steps done and those in all.
 
     Returns:
-        A frame ``label, head_loss, niche_loss, negative_loss``; ICPE has a second row for its score of training Ŷ:
+        A frame ``label`` and the columns of :func:`loss_point`; ICPE has a second row for its score of training Ŷ:
         S^n alone is not what it fitted, and its level is free where the propensity makes up for it.
     """
     settings = config.train_settings(_normal(config))
@@ -100,9 +100,9 @@ def reference_points(
         one = loop.updated("method", dict(section))
         method = one.make_method()
         _train(method, one, parts.train, on_step, place * steps, len(methods) * steps)
-        rows.append({"label": label, **_losses(method, parts.train, config.seed)})
+        rows.append({"label": label, **loss_point(method, parts.train, config.seed)})
         if isinstance(method, ICPE):
-            rows.append({"label": f"{label} with S^g", **_losses(method, parts.train, config.seed, factual=True)})
+            rows.append({"label": f"{label} with S^g", **loss_point(method, parts.train, config.seed, factual=True)})
     return pl.DataFrame(rows)
 
 
@@ -120,19 +120,55 @@ def group_losses(trained: Model | Method, train: Interactions, factual: bool = F
     Raises:
         DataError: all pairs are of one group.
     """
-    losses = np.logaddexp(0, -pair_logits(trained, train.user, train.item, factual))
-    head = head_mask(train.item_counts)[train.item]
-    if head.all() or not head.any():
-        raise DataError("training pairs fall on one of head and niche only; a loss of each needs pairs of both")
-    return float(losses[head].mean()), float(losses[~head].mean())
+    return _by_group(pair_logits(trained, train.user, train.item, factual), train)
 
 
-def negative_loss(trained: Model | Method, train: Interactions, rng: int = 0, factual: bool = False) -> float:
-    """Mean of softplus(S^n) over random pairs: low positive losses mean little where this one is high."""
+def loss_point(trained: Model | Method, train: Interactions, rng: int = 0, factual: bool = False) -> dict[str, float]:
+    """Where a model lies in the plane of head and niche loss, and whether the place is comparable with another's.
+
+    Positive losses alone can be lowered by raising all scores, which no ranking notices. So the loss of random pairs
+    stands beside them, and the losses once more with all scores shifted by the number that is best for
+    Normal's loss (mean over positives plus mean over random pairs).
+
+    Returns:
+        ``head_loss``, ``niche_loss`` (:func:`group_losses`), ``negative_loss``: the mean of softplus(S^n) over random
+        pairs, ``shift``, ``head_levelled``, ``niche_levelled``.
+    """
+    from scipy.optimize import brentq  # late: it takes a while to import
+
     draws = stream(rng, "studies/negatives")
     count = min(_NEGATIVES, len(train.users) * len(train.items))
     users, items = draws.integers(len(train.users), size=count), draws.integers(len(train.items), size=count)
-    return float(np.logaddexp(0, pair_logits(trained, users, items, factual)).mean())
+    negative = pair_logits(trained, users, items, factual)
+    positive = pair_logits(trained, train.user, train.item, factual)
+
+    def slope(shift: float) -> float:
+        return float(_sigmoid(negative + shift).mean() - _sigmoid(-positive - shift).mean())
+
+    reach = 1 + max(float(np.abs(negative).max()), float(np.abs(positive).max()))
+    shift = float(brentq(slope, -reach, reach))
+    head, niche = _by_group(positive, train)
+    head_levelled, niche_levelled = _by_group(positive + shift, train)
+    return {
+        "head_loss": head,
+        "niche_loss": niche,
+        "negative_loss": float(np.logaddexp(0, negative).mean()),
+        "shift": shift,
+        "head_levelled": head_levelled,
+        "niche_levelled": niche_levelled,
+    }
+
+
+def _sigmoid(logits: FloatArray) -> FloatArray:
+    return np.exp(-np.logaddexp(0, -logits))
+
+
+def _by_group(logits: FloatArray, train: Interactions) -> tuple[float, float]:
+    """Mean loss of head and of niche positives from the logits of the training pairs."""
+    losses, head = np.logaddexp(0, -logits), head_mask(train.item_counts)[train.item]
+    if head.all() or not head.any():
+        raise DataError("training pairs fall on one of head and niche only; a loss of each needs pairs of both")
+    return float(losses[head].mean()), float(losses[~head].mean())
 
 
 def dial_front(model: Model, parts: Parts, values: Sequence[float], kind: Literal["beta", "penalty"]) -> pl.DataFrame:
@@ -219,11 +255,6 @@ def _train(
 ) -> None:
     trainer = Trainer(method, train, config.seed, config.train_settings(method))
     trainer.run(None if on_step is None else lambda position: on_step(before + position.step, total))
-
-
-def _losses(method: Method, train: Interactions, seed: int, factual: bool = False) -> dict[str, float]:
-    head, niche = group_losses(method, train, factual)
-    return {"head_loss": head, "niche_loss": niche, "negative_loss": negative_loss(method, train, seed, factual)}
 
 
 def _turned(model: Model, value: float, kind: Literal["beta", "penalty"]) -> ScoreTable:

@@ -35,8 +35,8 @@ class Conflicts:
     Attributes:
         head_item: id of the head item.
         niche: frame ``item_id, popularity, cosine``, a row per niche item, smallest cosine first.
-        arrows: frame ``name, item_id, x, y``: the head item, the niche item of the smallest and that of the median
-            cosine, and the sum of the three, along their first two principal directions.
+        arrows: frame ``name, item_id, length, x, y``: the head item, the niche item of the smallest and that of the
+            median cosine, and the sum of the three, along their first two principal directions.
         explained: share of the squared lengths of the four along each of the two directions.
     """
 
@@ -204,12 +204,14 @@ def conflicts(
 def _arrows(gradients: ItemGradients, head: int, one: int, other: int) -> tuple[pl.DataFrame, tuple[float, float]]:
     of_items = [gradients.of(item) for item in (head, one, other)]
     total = [torch.stack(parts).sum(0) for parts in zip(*of_items, strict=True)]
-    places, explained = principal_arrows(inner_products([*of_items, total]))
+    gram = inner_products([*of_items, total])
+    places, explained = principal_arrows(gram)
     ids = gradients.train.items.gather([head, one, other])
     arrows = pl.DataFrame(
         {
             "name": ["head", "niche, most against", "niche, median", "sum"],
             col.ITEM: pl.concat([ids, pl.Series(ids.name, [None], ids.dtype)]),
+            "length": np.sqrt(np.diagonal(gram)),
             "x": places[:, 0],
             "y": places[:, 1],
         }
