@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from icpe.data.table import Columns, Piece, Table, pick_columns
+from icpe.data.table import INTERACTION, Columns, Piece, Table, Wanted, pick_columns
 from icpe.errors import DataError
 
 
-def from_frame(frame: Any, columns: Columns | None = None) -> Table:
+def from_frame(frame: Any, columns: Columns | None = None, wanted: Wanted = INTERACTION) -> Table:
     """Take the wanted columns of a polars, pandas or Arrow frame.
 
     pandas columns are taken one by one, so that neither pandas nor pyarrow is needed here and an object column
@@ -21,15 +21,15 @@ def from_frame(frame: Any, columns: Columns | None = None) -> Table:
     elif isinstance(frame, Mapping):
         frame = _from_columns(frame)
     if isinstance(frame, pl.DataFrame):
-        picked = pick_columns(frame.columns, columns, "the frame")
+        picked = pick_columns(frame.columns, columns, "the frame", wanted=wanted)
         chosen = frame.select(pl.col(theirs).alias(ours) for ours, theirs in picked.items())
         names = frame.columns
     elif _is_pandas(frame):
         names = [str(name) for name in frame.columns]
-        picked = pick_columns(names, columns, "the frame")
+        picked = pick_columns(names, columns, "the frame", wanted=wanted)
         chosen = pl.DataFrame({ours: _from_pandas(frame, names.index(theirs)) for ours, theirs in picked.items()})
     elif hasattr(frame, "__arrow_c_stream__"):
-        return from_frame(pl.DataFrame(frame), columns)
+        return from_frame(pl.DataFrame(frame), columns, wanted)
     else:
         raise DataError(
             f"a log cannot be read from {type(frame).__name__!r}; expected a path, several paths, "

@@ -8,7 +8,7 @@ import polars as pl
 
 from icpe.data import binary, text
 from icpe.data.frames import from_frame
-from icpe.data.table import Columns, Table, join
+from icpe.data.table import INTERACTION, Columns, Table, Wanted, join
 from icpe.errors import ConfigError, DataError
 
 Format = Literal["auto", "parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy"]
@@ -30,6 +30,7 @@ def read_table(
     format: Format = "auto",
     header: bool = True,
     separator: str | None = None,
+    wanted: Wanted = INTERACTION,
 ) -> Table:
     """Read a path, several paths that make one log, or a frame. Arguments as in ``Interactions.read``."""
     if format not in get_args(Format):
@@ -37,29 +38,36 @@ def read_table(
     if isinstance(source, Sequence) and not isinstance(source, str) and len(source) == 1:
         source = source[0]
     if isinstance(source, str | Path):
-        return _read_path(Path(source), columns, format, header, separator, stream=True)
+        stream = wanted is INTERACTION  # other columns are kept as they are
+        return _read_path(Path(source), columns, format, header, separator, wanted, stream)
     if isinstance(source, Sequence) and source and all(isinstance(one, str | Path) for one in source):
-        return join([_read_path(Path(one), columns, format, header, separator) for one in source])
-    return from_frame(source, columns)
+        return join([_read_path(Path(one), columns, format, header, separator, wanted) for one in source])
+    return from_frame(source, columns, wanted)
 
 
 def _read_path(
-    path: Path, columns: Columns | None, format: Format, header: bool, separator: str | None, stream: bool = False
+    path: Path,
+    columns: Columns | None,
+    format: Format,
+    header: bool,
+    separator: str | None,
+    wanted: Wanted,
+    stream: bool = False,
 ) -> Table:
     try:
         if not path.exists():
             raise DataError(f"{path} does not exist. Check the path; relative paths start at {Path.cwd()}")
         if path.is_dir():
-            return binary.read_parquet_folder(path, columns)
+            return binary.read_parquet_folder(path, columns, wanted)
         if path.stat().st_size == 0:
             raise DataError(f"{path} is empty (0 bytes)")
         if format == "auto":
             format = _guess_format(path)
         if format == "parquet":
-            return binary.read_parquet([path], str(path), columns)
+            return binary.read_parquet([path], str(path), columns, wanted)
         if format == "npy":
-            return binary.read_npy(path, columns)
-        return text.read_text(path, columns, format, header, separator, stream)
+            return binary.read_npy(path, columns, wanted)
+        return text.read_text(path, columns, format, header, separator, stream, wanted)
     except (OSError, ValueError) as error:  # an unreadable file, a name the system refuses
         raise DataError(f"{path} cannot be read: {error}") from error
     except pl.exceptions.PolarsError as error:

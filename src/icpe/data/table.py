@@ -16,6 +16,29 @@ Columns = Mapping[str, str | int]
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """Columns a reader looks for.
+
+    Attributes:
+        names: our names; a user and an item there must be, the others may be.
+        prefix: of the command line's options for such a file, as messages name them.
+    """
+
+    names: tuple[str, ...]
+    prefix: str = ""
+
+    def without_header(self, also: str = "") -> str:
+        """What to pass where columns have no names; ``also`` are further options of the command line."""
+        flag = f"--{self.prefix}column"
+        flags = f"{also}{flag} user_id=0 {flag} item_id=1"
+        return f"columns={{'user_id': 0, 'item_id': 1}} (command line: {flags})"
+
+
+INTERACTION = Wanted(col.INTERACTION)
+RECOMMENDATION = Wanted(col.RECOMMENDATION, "recs-")
+
+
+@dataclass(frozen=True)
 class Piece:
     """The rows that came from one file, and how to name them in a message."""
 
@@ -27,7 +50,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns ``user_id, item_id[, timestamp][, weight]`` and where their rows came from."""
+    """The wanted columns, such as ``user_id, item_id[, timestamp][, weight]``, and where their rows came from."""
 
     frame: pl.DataFrame
     pieces: tuple[Piece, ...]
@@ -96,38 +119,43 @@ def _kind(dtype: pl.DataType | None) -> str:
     return "text" if dtype in (pl.String, pl.Categorical, pl.Enum) else str(dtype)
 
 
-def pick_columns(available: Sequence[str], columns: Columns | None, source: str, header: bool = True) -> dict[str, str]:
+def pick_columns(
+    available: Sequence[str],
+    columns: Columns | None,
+    source: str,
+    header: bool = True,
+    wanted: Wanted = INTERACTION,
+) -> dict[str, str]:
     """Our column name → the name in the source, for the columns that are wanted and there.
 
-    A position (0, 1, …) may stand for a name. ``timestamp`` and ``weight`` are taken if they carry our name; any
-    other name needs a mapping, because a guess that is wrong goes unnoticed.
+    A position (0, 1, …) may stand for a name. Columns that may be missing, such as ``timestamp``, are taken if they
+    carry our name; any other name needs a mapping, because a guess that is wrong goes unnoticed.
     """
     mapping = dict(columns or {})
-    _check_mapping(mapping, available, source)
+    _check_mapping(mapping, available, source, wanted.names)
     if not header and not mapping:
         raise ConfigError(
-            f"{source} is read without a header, so its columns have no names. "
-            "Pass columns={'user_id': 0, 'item_id': 1} (command line: --column user_id=0 --column item_id=1)"
+            f"{source} is read without a header, so its columns have no names. Pass {wanted.without_header()}"
         )
     picked: dict[str, str] = {}
-    for ours in col.INTERACTION:
-        wanted = mapping.get(ours, ours)
-        theirs = available[wanted] if isinstance(wanted, int) else wanted
+    for ours in wanted.names:
+        named = mapping.get(ours, ours)
+        theirs = available[named] if isinstance(named, int) else named
         if theirs in available:
             picked[ours] = theirs
         elif ours in mapping or ours in col.REQUIRED:
-            raise DataError(_missing(theirs, ours, available, source))
+            raise DataError(_missing(theirs, ours, available, source, wanted))
     doubled = [theirs for theirs in picked.values() if list(picked.values()).count(theirs) > 1]
     if doubled:
         raise ConfigError(f"column {doubled[0]!r} of {source} is asked for twice; each column can serve one purpose")
     return picked
 
 
-def _check_mapping(mapping: Mapping[str, str | int], available: Sequence[str], source: str) -> None:
+def _check_mapping(mapping: Columns, available: Sequence[str], source: str, names: Sequence[str]) -> None:
     for ours, theirs in mapping.items():
-        if ours not in col.INTERACTION:
-            turned = f". Did you mean columns={{{theirs!r}: {ours!r}}}?" if theirs in col.INTERACTION else ""
-            raise ConfigError(f"columns has the key {ours!r}; the keys are {_listed(col.INTERACTION)}{turned}")
+        if ours not in names:
+            turned = f". Did you mean columns={{{theirs!r}: {ours!r}}}?" if theirs in names else ""
+            raise ConfigError(f"columns has the key {ours!r}; the keys are {_listed(names)}{turned}")
         if isinstance(theirs, int) and not 0 <= theirs < len(available):
             raise DataError(
                 f"column {theirs} (for {ours!r}) does not exist: {source} has {len(available)} columns, "
@@ -135,16 +163,16 @@ def _check_mapping(mapping: Mapping[str, str | int], available: Sequence[str], s
             )
 
 
-def _missing(theirs: str, ours: str, available: Sequence[str], source: str) -> str:
+def _missing(theirs: str, ours: str, available: Sequence[str], source: str, wanted: Wanted) -> str:
     near = get_close_matches(theirs.lower(), [name.lower() for name in available], n=1, cutoff=0.5)
     guess = next((name for name in available if near and name.lower() == near[0]), None) or "NAME"
     message = f"column {theirs!r} not found; {source} has {_listed(available)}. "
     if all(_is_number(name) for name in available):
         return message + (
-            "That looks like data, not a header: pass header=False and columns={'user_id': 0, 'item_id': 1} "
-            "(command line: --no-header --column user_id=0 --column item_id=1)"
+            "That looks like data, not a header: pass header=False and "
+            f"{wanted.without_header(f'--{wanted.prefix}no-header ')}"
         )
-    return message + f"Pass columns={{{ours!r}: {guess!r}}} (command line: --column {ours}={guess})"
+    return message + f"Pass columns={{{ours!r}: {guess!r}}} (command line: --{wanted.prefix}column {ours}={guess})"
 
 
 def _listed(names: Sequence[str]) -> str:

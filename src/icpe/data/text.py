@@ -16,7 +16,7 @@ import polars as pl
 
 from icpe import columns as col
 from icpe.data.coding import HASHES, Coder, GrowingArray
-from icpe.data.table import Columns, Piece, Table, pick_columns
+from icpe.data.table import INTERACTION, Columns, Piece, Table, Wanted, pick_columns
 from icpe.errors import ConfigError, DataError
 
 COMPRESSED = (".gz", ".zst", ".zstd")
@@ -28,7 +28,13 @@ _HETREC_ITEMS = ("artistID", "movieID", "bookmarkID", "itemID")
 
 
 def read_text(
-    path: Path, columns: Columns | None, format: str, header: bool, separator: str | None, stream: bool
+    path: Path,
+    columns: Columns | None,
+    format: str,
+    header: bool,
+    separator: str | None,
+    stream: bool,
+    wanted: Wanted = INTERACTION,
 ) -> Table:
     """Read one text file; ``format`` is one of csv, tsv, inter, hetrec, lists.
 
@@ -46,16 +52,16 @@ def read_text(
         names = [name.split(":")[0] for name in names]
     if format == "hetrec":
         columns = {**_hetrec_columns(names), **(columns or {})}
-    picked = pick_columns(names, columns, str(path), header)
+    picked = pick_columns(names, columns, str(path), header, wanted)
     _refuse_doubles(names, picked, path)
     skipped = before + (1 if header else 0)
-    wanted = {ours: names.index(theirs) for ours, theirs in picked.items()}
+    places = {ours: names.index(theirs) for ours, theirs in picked.items()}
     ignored = tuple(name for name in names if name not in picked.values())
     if stream and path.stat().st_size >= _LARGE:
-        table = _stream(path, separator, quote, skipped, len(names), wanted, ignored)
+        table = _stream(path, separator, quote, skipped, len(names), places, ignored)
         if table is not None:
             return table
-    frame = _parse(path, separator, quote, skipped, len(names), wanted)
+    frame = _parse(path, separator, quote, skipped, len(names), places)
     return _without_blank_lines(path, frame, ignored, skipped)
 
 
