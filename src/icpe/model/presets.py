@@ -49,7 +49,7 @@ def find_preset(name: str, method: str, backbone: str) -> dict[str, dict[str, An
         >>> find_preset("paper", "icpe", "mf")["method"]["loss"]
         'bce'
     """
-    kind, shipped, name = find_method(method), _shipped(), str(name)
+    kind, shipped, name = find_method(method), shipped_presets(), str(name)
     if name in kind.presets:
         return {"method": kind.preset(name)}
     if name.endswith(".toml"):
@@ -102,7 +102,7 @@ def update_presets(path: Path, cells: Cells) -> None:
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
 
 
-def _shipped() -> dict[str, Traversable]:
+def shipped_presets() -> dict[str, Traversable]:
     folder = files("icpe").joinpath("presets")
     found = sorted(folder.iterdir(), key=lambda one: one.name) if folder.is_dir() else []
     return {one.name.removesuffix(".toml"): one for one in found if one.name.endswith(".toml")}

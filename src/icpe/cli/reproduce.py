@@ -1,0 +1,122 @@
+"""``icpe reproduce``: the tables and figures of the paper, on any data."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from icpe.cli.dotted import DottedCommand
+from icpe.cli.options import json_option, print_json, reading_options
+from icpe.cli.train import make_config
+
+_WHAT = (
+    "accuracy", "debiasing", "tradeoff", "ablation", "clusters", "alpha", "frontier", "weights", "case", "gradients",
+    "theory", "all",
+)  # fmt: skip
+_QUICK_SEEDS, _QUICK_EPOCHS = "2", 8
+
+
+@click.command(cls=DottedCommand)
+@click.argument("what", type=click.Choice(_WHAT))
+@click.option("--dataset", required=True, metavar="DATA", help="A name from `icpe data list`, or a log of your own.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for it all."
+)
+@click.option("--seeds", help="Such as 5, 0-4 or 0,3,7. Default: 5; with --quick 2.")
+@click.option("--backbones", default="all", show_default=True, help="Names with commas between.")
+@click.option("--preset", help="Tuned settings: a data set or a .toml file. Default: those of DATA, if there are any.")
+@click.option("--quick", is_flag=True, help="A smaller version: fewer seeds, short training. It says so.")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that train.")
+@click.option("--user", help="Whose lists the case study shows. Default: one drawn at random.")
+@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings; flags win over it.")
+@click.option("--split", "kind", type=click.Choice(["unbiased", "chronological", "random"]), help="Default: unbiased.")
+@click.option("--split.mode", "mode", type=click.Choice(["item_quota", "ips"]), help="Of the unbiased split.")
+@click.option("--device", help="cpu, cuda, mps or auto. Default: cpu.")
+@reading_options
+@json_option
+@click.pass_obj
+def reproduce(
+    dotted: dict[str, dict[str, Any]],
+    /,
+    what: str,
+    dataset: str,
+    output: Path,
+    seeds: str | None,
+    backbones: str,
+    preset: str | None,
+    quick: bool,
+    workers: int,
+    user: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Make a table or figure of the paper again, and say whether its claims held.
+
+    Each study leaves its data (Parquet), figures (SVG and PNG) and a text in the folder, and report.html shows them
+    all. Runs are kept in the folder and shared by the studies: what was stopped goes on, and `all` after `accuracy`
+    trains only what is new. Settings have dotted flags, as of `icpe train`.
+
+    Example: icpe reproduce all --dataset demo --quick -o out
+    """
+    from icpe.cli.compare import parse_seeds, shown
+    from icpe.report.reproduction import reproduce as make
+    from icpe.studies.reproduce import STUDIES, Setting
+
+    nothing = {"backbone": None, "method": None, "preset": None, "seed": None, "depths": ()}
+    files = dict.fromkeys(("train_file", "valid_file", "test_file"))
+    if quick:
+        dotted = {**dotted, "train": {"epochs": _QUICK_EPOCHS, **dotted.get("train", {})}}
+    base = make_config(dotted, data=dataset, **nothing, **files, **flags)
+    names = list(STUDIES) if what == "all" else [what]
+    with shown() as show:
+        setting = Setting(
+            dataset=dataset if "/" not in dataset else Path(dataset).name,
+            base=base,
+            folder=output,
+            seeds=parse_seeds(seeds or (_QUICK_SEEDS if quick else "5")),
+            backbones=_backbones(backbones),
+            preset=preset or _own_preset(dataset),
+            quick=quick,
+            workers=workers,
+            on_event=show,
+            on_stage=lambda stage: click.echo(f"{stage} …", err=True),
+            user=user,
+        )
+        try:
+            findings = make(setting, names)
+        except KeyboardInterrupt:
+            click.echo(f"all runs that have ended are kept in {output}; the same command goes on from there", err=True)
+            raise
+    if as_json:
+        print_json(
+            {
+                "folder": str(output),
+                "report": str(output / "report.html"),
+                "studies": {
+                    one.what: [{"said": c.said, "seen": c.seen, "held": c.held} for c in one.claims] for one in findings
+                },
+            }
+        )
+        return 0
+    for one in findings:
+        click.echo(one.as_text())
+    click.echo(f"  look at {output / 'report.html'}")
+    return 0
+
+
+def _backbones(text: str) -> list[str]:
+    from icpe.errors import ConfigError
+    from icpe.studies.reproduce import BACKBONES
+
+    names = list(BACKBONES) if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in BACKBONES:
+            raise ConfigError(f"--backbones has {name!r}; expected some of {', '.join(BACKBONES)}, or all")
+    return names
+
+
+def _own_preset(dataset: str) -> str | None:
+    """The settings that come with the package for a data set."""
+    from icpe.model.presets import shipped_presets
+
+    return dataset if dataset in shipped_presets() else None

@@ -1,0 +1,168 @@
+"""Studies of the paper as files: data, figures, tables, a text, and one page that shows them all."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from icpe.files import write_atomically
+from icpe.report import reproduction_figures as drawn
+from icpe.report import science_figures as science
+from icpe.report.blocks import figures, section, write_page
+from icpe.report.figures import panels, save_figure
+from icpe.report.making import versions_table
+from icpe.report.trade_off import trade_off_figure
+from icpe.studies.reproduce import STUDIES, Finding, Setting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME, TEXT = "report.html", "findings.md"
+_SUFFIXES = (".svg", ".png")
+Drawings = dict[str, Callable[[], "Figure"]]
+
+
+def reproduce(setting: Setting, names: Sequence[str]) -> list[Finding]:
+    """Make studies one after the other; files of each are there when it ends.
+
+    Args:
+        setting: data, seeds, settings, folder.
+        names: of :data:`icpe.studies.reproduce.STUDIES`.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+        IcpeError: a study could train nothing.
+    """
+    panels(1)  # a missing library is told before hours of training
+    findings = []
+    for name in names:
+        finding = STUDIES[name](setting)
+        save_finding(finding, setting.folder)
+        findings.append(finding)
+        write_report(findings, setting)
+    return findings
+
+
+def save_finding(finding: Finding, folder: Path) -> None:
+    """Write the data, figures, tables and text of a study, all named after it."""
+    for name, frame in finding.frames.items():
+        if name != "runs":  # the grid keeps those
+            stem = finding.what if name == finding.what else f"{finding.what}-{name}"
+            write_atomically(folder / f"{stem}.parquet", frame.write_parquet)
+    for stem, draw in drawings(finding).items():
+        figure = draw()
+        for suffix in _SUFFIXES:
+            save_figure(figure, folder / f"{stem}{suffix}")
+    for stem, table in finding.tables.items():
+        renderings = {".md": table.as_markdown, ".tex": table.as_latex, ".csv": table.as_csv, ".txt": table.as_text}
+        for suffix, render in renderings.items():
+            _write(folder / f"{stem}{suffix}", render())
+    _write(folder / f"{finding.what}-finding.md", finding.as_text())
+
+
+def drawings(finding: Finding) -> Drawings:
+    """The figures of a study, by the name of their files."""
+    what, frames = finding.what, finding.frames
+    main = frames[what]
+    if what in ("accuracy", "debiasing"):
+        metrics = ("recall@20", "ndcg@20") if what == "accuracy" else ("coverage@20", "apt@20")
+        return {what: lambda: drawn.dots(main, metrics)}
+    if what == "tradeoff":
+        runs, backbone = frames["runs"], main["backbone"][0]
+        return {f"tradeoff-{kind}": _trade_off(runs, backbone, kind) for kind in ("recall", "ndcg")}
+    if what == "case":
+        return {what: lambda: drawn.two_lists(main), "case-sizes": lambda: drawn.cluster_popularity(frames["sizes"])}
+    if what == "frontier":
+        return _front_drawings(finding)
+    if what == "gradients":
+        return {
+            what: lambda: science.gradient_figure(main),
+            "gradients-conflicts": lambda: science.conflict_figure(frames["conflicts"], frames["arrows"]),
+        }
+    if what == "theory":
+        return {
+            what: lambda: science.exponent_figure(frames["points"], main),
+            "theory-bound": lambda: science.bound_figure(frames["bound"]),
+        }
+    simple: Drawings = {
+        "ablation": lambda: drawn.parts_left_out(main),
+        "clusters": lambda: drawn.curves(main, "number of clusters K", 4),
+        "alpha": lambda: drawn.curves(main, "share of the propensity α", 2e-3),
+        "weights": lambda: drawn.niche_weights(main),
+    }
+    return {what: simple[what]}
+
+
+def write_report(findings: Sequence[Finding], setting: Setting) -> Path:
+    """One page about all studies made so far, and their texts as Markdown."""
+    held = [claim.held for finding in findings for claim in finding.claims]
+    title = f"The paper's claims on {setting.dataset}"
+    lead = (
+        f"{held.count(True)} of {len(held)} claims of the paper held on {setting.dataset}, {held.count(False)} did not"
+        + (f", and {held.count(None)} cannot be told." if None in held else ".")
+    )
+    body = [f'<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{_about(setting)}</header>']
+    body += [section(finding.title, _shown(finding)) for finding in findings]
+    body.append(section("How it was made", _made(setting, findings)))
+    _write(setting.folder / TEXT, f"# {title}\n\n{lead}\n\n" + "\n".join(one.as_text() for one in findings))
+    return write_page(title, "\n".join(body), setting.folder / NAME)
+
+
+def _shown(finding: Finding) -> str:
+    claims = "".join(
+        f"<tr><td>{escape(claim.said)}</td><td>{escape(claim.seen)}</td><td><b>{escape(claim.verdict)}</b></td></tr>"
+        for claim in finding.claims
+    )
+    heading = "<tr><th>The paper says</th><th>Seen here</th><th>So it</th></tr>"
+    table = f'<div class="wide"><table class="said">{heading}{claims}</table></div>' if claims else ""
+    notes = "".join(f"<p>{escape(note)}</p>" for note in finding.notes)
+    tables = "".join(table.as_html() for table in finding.tables.values())
+    pictures = figures(*((stem, "", draw) for stem, draw in drawings(finding).items()))
+    return f'{table}{notes}{tables}{pictures}<p class="small">{escape(finding.caption)}</p>'
+
+
+def _about(setting: Setting) -> str:
+    counts = setting.parts.manifest["counts"]["train"]
+    sizes = ", ".join(f"{counts[what]:,} {what}" for what in ("users", "items", "interactions"))
+    quick = " A quick version: fewer seeds and short training, not for conclusions." if setting.quick else ""
+    return f'<p class="about">{escape(setting.dataset)}: {sizes} in training.{quick}</p>'
+
+
+def _made(setting: Setting, findings: Sequence[Finding]) -> str:
+    quick = " --quick" if setting.quick else ""
+    seeds = ",".join(map(str, setting.seeds))
+    commands = "\n".join(
+        f"icpe reproduce {one.what} --dataset {setting.dataset} --seeds {seeds}{quick} -o {setting.folder.name}"
+        for one in findings
+    )
+    hashes = "".join(
+        f"<li>{escape(name)}: <code>{escape(str(value))}</code></li>"
+        for name, value in setting.parts.manifest["hashes"].items()
+    )
+    return (
+        f"<pre>{escape(commands)}</pre><p>Every run is a folder below <code>runs</code> with all its settings. Content "
+        f"hashes of the first seed's split:</p><ul>{hashes}</ul>{versions_table()}"
+    )
+
+
+def _trade_off(runs: "object", backbone: str, kind: str) -> Callable[[], "Figure"]:
+    return lambda: trade_off_figure(runs, backbone, kind)  # type: ignore[arg-type]
+
+
+def _front_drawings(finding: Finding) -> Drawings:
+    front, points = finding.frames["frontier"], finding.frames["points"]
+    found: Drawings = {
+        f"frontier-{backbone}": _front(front.filter(backbone=backbone), points.filter(backbone=backbone))
+        for backbone in front["backbone"].unique(maintain_order=True)
+    }
+    if "dials" in finding.frames:
+        found["frontier-dials"] = lambda: science.dial_figure(finding.frames["dials"])
+    return found
+
+
+def _front(front: "object", points: "object") -> Callable[[], "Figure"]:
+    return lambda: science.front_figure(front, points)  # type: ignore[arg-type]
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))

@@ -1,0 +1,205 @@
+"""Figure 9a, Figure 2 and Section 4: computations of their own, on the split of the first seed."""
+
+import numpy as np
+import polars as pl
+
+from icpe.model.config import RunConfig
+from icpe.studies.frontier import dial_front, hypervolumes, loss_front, reference_points
+from icpe.studies.gradients import conflicts, first_epoch, item_gradients
+from icpe.studies.reproduce.finding import Claim, Finding
+from icpe.studies.reproduce.setting import BACKBONES, PAPER, Setting
+from icpe.studies.theory import bound_terms, influence_exponent, power_fit, trajectory
+
+_BETAS = (-0.2, -0.1, 0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+_PENALTIES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+_EPOCHS = 30  # of each training of the front, which has no early stopping
+
+
+def frontier(setting: Setting) -> Finding:
+    """Figure 9a: the front of head and niche loss, ICPE's point, and the fronts of the dials."""
+    fronts, points = [], []
+    preferences = 3 if setting.quick else 8
+    for backbone in setting.backbones:
+        config = _normal(setting, backbone)
+        setting.stage(f"Pareto MTL on {BACKBONES[backbone]}")
+        name = pl.lit(backbone).alias("backbone")
+        fronts.append(loss_front(config, setting.parts, preferences).with_columns(name))
+        methods = {"Normal": {"name": "normal"}, PAPER: {"name": "icpe", "preset": "paper"}}
+        points.append(reference_points(config, setting.parts, methods).with_columns(name))
+    front, others = pl.concat(fronts), pl.concat(points)
+    dials, volumes = _dials(setting)
+    claims = [claim for backbone in setting.backbones for claim in _front_claims(front, others, backbone)]
+    notes = (
+        [
+            "Fronts of the dials in (NDCG, APT), larger is better; hypervolume over the worst value of either axis: "
+            + ", ".join(f"{name} {volume:.4f}" for name, volume in volumes.items())
+            + "."
+        ]
+        if volumes
+        else []
+    )
+    frames = {"frontier": front, "points": others, **({"dials": dials} if dials is not None else {})}
+    caption = f"{setting.caption()} Losses are means over training pairs, after {_epochs(setting)} epochs without early stopping."
+    return Finding(
+        "frontier", "Pareto front of head and niche loss (paper Fig. 9a)", claims, caption, frames, notes=notes
+    )
+
+
+def gradients(setting: Setting) -> Finding:
+    """Figure 2: how hard items pull, and how often niche items pull against a head item."""
+    backbone = setting.graph
+    setting.stage(f"one epoch of {BACKBONES[backbone]}")
+    train = setting.parts.train
+    method = first_epoch(_normal(setting, backbone), train)
+    setting.stage("gradients of items")
+    pulls = item_gradients(method, train, most=200 if setting.quick else 2000)
+    found = conflicts(method, train, niche=50 if setting.quick else 300, rng=setting.seeds[0])
+    cosine = found.niche["cosine"].to_numpy()
+    known = pulls.filter(pl.col("gradient_norm") > 0)
+    fit = power_fit(known["popularity"].to_numpy(), known["gradient_norm"].to_numpy())
+    by_group = {head: pulls.filter(head=head)["gradient_norm"].median() for head in (True, False)}
+    ratio = float(by_group[True] or 0.0) / float(by_group[False] or 1.0)
+    claims = [
+        Claim(
+            "gradients of head items are much larger than those of niche items.",
+            f"the median norm of head items is {ratio:.1f} times that of niche items; it grows as popularity to the "
+            f"power {fit.slope:.2f} ({fit.low:.2f} to {fit.high:.2f}).",
+            ratio > 1.5 and fit.low > 0,
+        ),
+        Claim(
+            "gradients of niche items conflict with those of head items.",
+            f"{float((cosine < 0).mean()):.0%} of {len(cosine)} niche items have a negative cosine with item "
+            f"{found.head_item}; the median cosine is {float(np.median(cosine)):.3f}.",
+            bool((cosine < 0).mean() >= 0.05),
+        ),
+    ]
+    title = f"Gradients of items after one epoch of {BACKBONES[backbone]} (paper Fig. 2)"
+    frames = {
+        "gradients": pulls,
+        "conflicts": found.niche,
+        "arrows": found.arrows.with_columns(pl.col("item_id").cast(pl.String)),
+    }
+    notes = [f"The two directions of the arrows hold {sum(found.explained):.0%} of the four vectors."]
+    return Finding("gradients", title, claims, setting.caption(), frames, notes=notes)
+
+
+def theory(setting: Setting) -> Finding:
+    """Section 4: the exponent of gradient influence, and the terms of the generalisation bound."""
+    fits, points = [], []
+    for backbone in setting.backbones:
+        setting.stage(f"gradient influence on {BACKBONES[backbone]}")
+        settings = _normal(setting, backbone).expanded().backbone
+        found = influence_exponent(
+            settings,
+            setting.parts.train,
+            initialisations=2 if setting.quick else 10,
+            items=60 if setting.quick else 200,
+        )
+        fits.append(found.fits)
+        points.append(found.points.with_columns(pl.lit(backbone).alias("backbone")))
+    setting.stage("terms of the bound")
+    config = _first(setting, setting.paper_cell(PAPER, "mf" if "mf" in setting.backbones else setting.graph).config)
+    run = trajectory(_short(setting, config), setting.parts.train, checkpoints=3 if setting.quick else 10)
+    terms = bound_terms(run, range(1, 4) if setting.quick else range(1, 9))
+    table = pl.concat(fits)
+    claims = [_exponent_claim(table, backbone) for backbone in setting.backbones]
+    bounds = terms["bound"].to_list()
+    claims.append(
+        Claim(
+            "the bound becomes tighter with more clusters.",
+            f"the sum of the three estimated terms goes from {bounds[0]:.3g} at K = {terms['clusters'][0]} to "
+            f"{bounds[-1]:.3g} at K = {terms['clusters'][-1]}.",
+            bounds[-1] < bounds[0],
+        )
+    )
+    notes = ["The terms are estimates over the states of one run; docs/theory.md says how they are made."]
+    frames = {"theory": table, "points": pl.concat(points), "bound": terms}
+    return Finding(
+        "theory",
+        "Influence of popularity on gradients, and the bound (paper Section 4)",
+        claims,
+        setting.caption(),
+        frames,
+        notes=notes,
+    )
+
+
+def _dials(setting: Setting) -> tuple[pl.DataFrame | None, dict[str, float]]:
+    """Fronts of β and of the penalty, on the first backbone."""
+    backbone = setting.backbones[0]
+    cells = {"normal": setting.cell("Normal", "normal", backbone), "icpe": setting.cell("ICPE", "icpe", backbone)}
+    grid = setting.run(list(cells.values()))
+    setting.stage("fronts of the dials")
+    every = 2 if setting.quick else 1
+    frames, fronts = [], {}
+    for name, kind, values in (("icpe", "beta", _BETAS), ("normal", "penalty", _PENALTIES)):
+        model = setting.model(grid, cells[name], setting.seeds[0])
+        if model is None:
+            continue
+        front = dial_front(model, setting.parts, values[::every], kind)  # type: ignore[arg-type]
+        label = {"beta": "ICPE, β", "penalty": "Normal, penalty c"}[kind]
+        frames.append(front.with_columns(pl.lit(label).alias("dial")))
+        fronts[label] = front.select("ndcg@20", "apt@20").to_numpy()
+    return (pl.concat(frames) if frames else None), hypervolumes(fronts) if fronts else {}
+
+
+def _front_claims(front: pl.DataFrame, points: pl.DataFrame, backbone: str) -> list[Claim]:
+    ends = front.filter(backbone=backbone)
+    ours = points.filter(backbone=backbone, label=PAPER)
+    if ours.is_empty():
+        return []
+    head, niche = ours["head_loss"].item(), ours["niche_loss"].item()
+    below = ends.filter((pl.col("head_loss") <= head) & (pl.col("niche_loss") <= niche))
+    beaten = ends.filter((pl.col("head_loss") > head) & (pl.col("niche_loss") > niche))
+    low, high = ends["head_loss"].min(), ends["head_loss"].max()
+    return [
+        Claim(
+            "no point of the front is better than another in both losses.",
+            f"{BACKBONES[backbone]}: {ends.height - int(ends['dominated'].sum())} of {ends.height} end points of "
+            "Pareto MTL are not dominated.",
+            not ends["dominated"].any(),
+        ),
+        Claim(
+            "ICPE's point lies in the middle of the front and has less of both losses.",
+            f"{BACKBONES[backbone]}: head loss {head:.3f} (front {low:.3f} to {high:.3f}), niche loss {niche:.3f}; it "
+            f"is better in both than {beaten.height} of {ends.height} end points, worse in both than {below.height}.",
+            below.is_empty() and beaten.height > 0,
+        ),
+    ]
+
+
+def _exponent_claim(fits: pl.DataFrame, backbone: str) -> Claim:
+    rows = {row["place"]: row for row in fits.filter(backbone=backbone).iter_rows(named=True)}
+    graph = backbone == "lightgcn"
+    seen = "; ".join(
+        f"{row['slope']:.2f} ({row['low']:.2f} to {row['high']:.2f}) {_PLACES[place]}" for place, row in rows.items()
+    )
+    common = rows["shared"]
+    held = common["high"] >= 1.5 if graph else common["low"] <= 1.0 <= common["high"] or abs(common["slope"] - 1) < 0.1
+    said = "at least 1.5 with message passing" if graph else "1 without message passing"
+    return Claim(
+        f"influence grows as a power of popularity, {said} ({BACKBONES[backbone]}).", f"exponents {seen}.", bool(held)
+    )
+
+
+_PLACES = {"rows": "on the users' rows", "common": "on what all users share", "shared": "on both together"}
+
+
+def _normal(setting: Setting, backbone: str) -> RunConfig:
+    """Normal as it is tuned, with one negative by bce, and no longer than the front is trained."""
+    cell = setting.paper_cell("", backbone)
+    config = cell.config.updated("method", {"name": "normal"})
+    plain = {key: value for key, value in config.method.items() if key == "name"}
+    return _short(setting, _first(setting, RunConfig(config.data, config.split, config.backbone, plain, config.train)))
+
+
+def _first(setting: Setting, config: RunConfig) -> RunConfig:
+    return config.updated("train", {"seed": setting.seeds[0]})
+
+
+def _epochs(setting: Setting) -> int:
+    return min(_EPOCHS, int(setting.base.train.get("epochs", _EPOCHS)))
+
+
+def _short(setting: Setting, config: RunConfig) -> RunConfig:
+    return config.updated("train", {"epochs": _epochs(setting)})
