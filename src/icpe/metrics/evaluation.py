@@ -62,13 +62,19 @@ def evaluate(
 
 
 def evaluate_lists(
-    lists: Lists, test: Interactions, train: Interactions, n: Sequence[int] = (20,), per_user: bool = False
+    lists: Lists,
+    test: Interactions,
+    train: Interactions,
+    n: Sequence[int] = (20,),
+    per_user: bool = False,
+    head: BoolArray | None = None,
 ) -> Evaluation:
     """Judge lists against a test set, for all lengths in ``n`` in one pass.
 
     Evaluated are the users with a list and at least one test item; others are skipped. A ``_head`` or ``_niche`` value
     looks at relevant items of that group only and is averaged over the users who have at least one. Head is the
-    fifth of the items with most training pairs; everything else is niche, items without training pairs included.
+    fifth of the items with most training pairs, unless a mask ``head`` [items] says otherwise; everything else is
+    niche, items without training pairs included.
 
     Raises:
         DataError: no user of the lists has a test item, a user has two lists, or logs and lists do not fit together.
@@ -85,7 +91,7 @@ def evaluate_lists(
     lengths = _lengths(n)
     _check(lists, test, train, lengths)
     users, items = _evaluated(lists, test, int(lengths.max()))
-    head = head_mask(train.item_counts)
+    head = head_mask(train.item_counts) if head is None else head
     groups = _groups(users, items, test, head)
     table = _per_list(groups, items, train, ~head, lengths)
     values = {name: accuracy.average(column) for name, column in table.items()}

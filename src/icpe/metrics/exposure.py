@@ -80,6 +80,26 @@ def novelty(items: IntArray, counts: IntArray, users: int, n: IntArray) -> Float
     return _mean_of_list(items, np.log2(users) - np.log2(np.maximum(counts, 1)), n)
 
 
+def exposure_values(items: IntArray, counts: IntArray, users: int, niche: BoolArray, n: int) -> dict[str, float]:
+    """All of the above at length n by name, such as ``apt@20``; where each list has a value, the mean.
+
+    ``counts`` and ``niche`` are arrays [size of I]; ``users`` is the number of users of the training part.
+
+    Example:
+        >>> found = exposure_values(np.array([[0, 1]]), np.array([4, 0]), 8, np.array([False, True]), 2)
+        >>> found["coverage@2"], found["apt@2"], found["popularity@2"], found["novelty@2"]
+        (1.0, 0.5, 2.0, 2.0)
+    """
+    length, shown = np.array([n]), exposure(items[:, :n], len(counts))
+    return {
+        f"coverage@{n}": coverage(shown),
+        f"apt@{n}": float(apt(items, niche, length).mean()),
+        f"gini@{n}": gini(shown),
+        f"popularity@{n}": float(popularity(items, counts, length).mean()),
+        f"novelty@{n}": float(novelty(items, counts, users, length).mean()),
+    }
+
+
 def _mean_of_list(items: IntArray, value: FloatArray, n: IntArray) -> FloatArray:
     """Mean of an item's value over the first items of each list, float64 [lists, lengths]."""
     # -1 reads the last entry, which is nothing. Running sums make a shorter list's value the same in any pass.

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from icpe.report.exposure_figures import SIZE
 from icpe.report.figures import GREY, HEAD, NICHE, panels
-from icpe.report.run_figures import SIZE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

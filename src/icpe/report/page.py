@@ -1,25 +1,19 @@
 """``report.html``: one file that shows what a run does, or what several do differently."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
-from typing import TYPE_CHECKING
 
-from icpe.errors import ConfigError
-from icpe.files import write_atomically
-from icpe.report import icpe_figures, run_figures
+from icpe import columns as col
+from icpe.model.lists import typed_ids
+from icpe.report import exposure_figures, icpe_figures, run_figures
+from icpe.report.blocks import check_page_name, figures, header, paragraphs, section, write_page
+from icpe.report.exposure_figures import Exposure
 from icpe.report.making import making
-from icpe.report.people import people
+from icpe.report.people import LENGTH, card, typical
 from icpe.report.record import RunRecord, read_runs
-from icpe.report.svg import inline_svg
 from icpe.report.table import Block, as_html, blocks_of
 from icpe.report.words import headline, title
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAME = "report.html"
 
@@ -58,44 +52,53 @@ def compare_report(
         DataError: a folder holds no finished run, the runs are of different data, or a user is unknown.
         ConfigError: matplotlib is not installed, or the name does not end in .html.
     """
-    path = Path(path)
-    if path.suffix != ".html":
-        raise ConfigError(f"{path} should end in .html")
+    path = check_page_name(Path(path))
     records = read_runs([Path(run) for run in runs])
-    text = page(records, users, further, notes)
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
-    return path
+    return write_page(title(records), _body(records, users, further, notes), path)
 
 
-def page(
-    runs: Sequence[RunRecord], users: Sequence[str] = (), further: Sequence[Block] = (), notes: Sequence[str] = ()
-) -> str:
-    """The page as text; the same runs give the same text on one machine."""
+def _body(runs: Sequence[RunRecord], users: Sequence[str], further: Sequence[Block], notes: Sequence[str]) -> str:
+    """The page; the same runs give the same text on one machine."""
     blocks = [*blocks_of(runs), *further]
-    said = headline(runs, blocks)
-    lead = "".join(f'<p class="lead">{escape(shown)}</p><p>{escape(fits)}</p>' for shown, fits in said)
-    told = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    table = as_html([run.label for run in runs], blocks, _caption(runs[0]))
     sections = [
-        f"<header><h1>{escape(title(runs))}</h1>{_about(runs[0])}{lead}</header>",
-        _section("Head and niche", as_html([run.label for run in runs], blocks, _caption(runs[0])) + told),
-        _section("What people are shown", _shown(runs)),
-        _section("Training", _training(runs)),
-        *(_section(f"Inside {run.label}", _inside(run)) for run in runs if run.diagnostics),
-        _section("Lists of a few people", people(runs, users)),
-        _section("How it was made", making(runs)),
+        header(title(runs), about(runs[0]), headline(runs, blocks)),
+        section("Head and niche", table + paragraphs(notes)),
+        section("What people are shown", what_is_shown(runs)),
+        section("Training", _training(runs)),
+        *(section(f"Inside {run.label}", inside(run)) for run in runs if run.diagnostics),
+        section("Lists of a few people", people(runs, users)),
+        section("How it was made", making(runs)),
     ]
-    template = Template(files("icpe.report").joinpath("page.html").read_text(encoding="utf-8"))
-    return template.substitute(title=escape(title(runs)), body="\n".join(sections))
+    return "\n".join(sections)
 
 
-def _about(run: RunRecord) -> str:
+def people(runs: Sequence[RunRecord], users: Sequence[str] = ()) -> str:
+    """Cards with what somebody has used and what each run recommends.
+
+    Args:
+        runs: all of one log.
+        users: whose, as typed; by default three people with few, some and many training interactions.
+
+    Raises:
+        DataError: a user is not in the training data.
+    """
+    log = runs[0].model.log
+    chosen = typed_ids(users, log.users, "user") or typical(log)
+    lists = {user: [(run.label, run.model.recommend([user], LENGTH)[col.ITEM]) for run in runs] for user in chosen}
+    return "".join(card(log, user, found, "in training") for user, found in lists.items())
+
+
+def about(run: RunRecord) -> str:
+    """A line about the data and the split."""
     counts, data = run.manifest["counts"]["train"], run.config.data
     source = Path(str(data.get("source") or data.get("train"))).name
     sizes = ", ".join(f"{counts[what]:,} {what}" for what in ("users", "items", "interactions"))
-    return f'<p class="about">{escape(source)}: {sizes} in training. Split: {escape(_split(run))}.</p>'
+    return f"{source}: {sizes} in training. Split: {split_name(run)}."
 
 
-def _split(run: RunRecord) -> str:
+def split_name(run: RunRecord) -> str:
+    """Kind of the split, with its mode."""
     mode = run.manifest.get("mode")
     return str(run.manifest["split"]) + (f" ({mode})" if mode else "")
 
@@ -103,22 +106,24 @@ def _split(run: RunRecord) -> str:
 def _caption(run: RunRecord) -> str:
     counted, users = run.values.get("users") or 0, run.manifest["counts"]["train"]["users"]
     return (
-        f"On the {run.part} part of split {_split(run)}: means over {counted:,} users; {users - counted:,} have nothing"
-        " there and are skipped. Head is the fifth of the items with most training interactions, niche the rest. "
-        "APT is the share of niche items in the lists, Coverage the share of all items that are in some list. "
+        f"On the {run.part} part of split {split_name(run)}: means over {counted:,} users; {users - counted:,} have "
+        "nothing there and are skipped. Head is the fifth of the items with most training interactions, niche the "
+        "rest. APT is the share of niche items in the lists, Coverage the share of all items that are in some list. "
         "More is better (↑); the best is bold. One seed each, so small differences may be chance."
     )
 
 
-def _shown(runs: Sequence[RunRecord]) -> str:
+def what_is_shown(runs: Sequence[RunRecord]) -> str:
+    """Who gets the places in the lists of each run."""
     least, most = min(len(run.listed) for run in runs), max(len(run.listed) for run in runs)
     users = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     whose = f"top-{runs[0].n} lists of {users} users, without what they used in training"
     tenths = f"Places in the {whose}, by popularity of the item. Grey: the share of training interactions."
     together = "Share of the places that the most popular items take together; the higher, the fewer items get it all."
-    return _figures(
-        ("Who gets the places", tenths, partial(run_figures.by_tenth, runs)),
-        ("The long tail", together, partial(run_figures.cumulated, runs)),
+    counts, lists = runs[0].model.log.item_counts, [Exposure(run.label, run.shown) for run in runs]
+    return figures(
+        ("Who gets the places", tenths, partial(exposure_figures.by_tenth, counts, lists, "training log")),
+        ("The long tail", together, partial(exposure_figures.cumulated, counts, lists, "training log")),
     )
 
 
@@ -129,20 +134,21 @@ def _training(runs: Sequence[RunRecord]) -> str:
         "On the validation part at each validation; the large point is the state that was kept. Up and right is better."
     )
     curve = "The state with the best value, the large point, is kept."
-    return _figures(
+    return figures(
         ("Head against niche", trade, partial(run_figures.trade_off, runs)),
         ("Validation", curve, partial(run_figures.progress, runs)),
     )
 
 
-def _inside(run: RunRecord) -> str:
+def inside(run: RunRecord) -> str:
+    """Clusters, gradients and weights of ICPE."""
     noted = run.diagnostics
     kept = next((one for one in noted if one["step"] == run.kept), noted[-1])
     at = f"At step {kept['step']:,}"
     over = icpe_figures.over_training
     niche_weight = partial(over, noted, "niche_weight", "mean weight of niche items", 1.0)
     spearman = partial(over, noted, "spearman", "rank correlation", 0.0)
-    return _figures(
+    return figures(
         ("Clusters", f"{at}. Numbers: mean training interactions of an item.", partial(icpe_figures.sizes, kept)),
         ("How hard clusters pull", f"{at}, per item of the cluster.", partial(icpe_figures.gradient_norms, kept)),
         (
@@ -158,15 +164,3 @@ def _inside(run: RunRecord) -> str:
             spearman,
         ),
     )
-
-
-def _figures(*entries: tuple[str, str, Callable[[], "Figure"]]) -> str:
-    drawn = (
-        f"<figure><figcaption><b>{escape(name)}</b>{escape(said)}</figcaption>{inline_svg(draw, name)}</figure>"
-        for name, said, draw in entries
-    )
-    return f'<div class="figures">{"".join(drawn)}</div>'
-
-
-def _section(heading: str, content: str) -> str:
-    return f"<section><h2>{escape(heading)}</h2>{content}</section>"

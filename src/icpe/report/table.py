@@ -3,23 +3,40 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING, Literal
 
-from icpe.report.record import RunRecord
+if TYPE_CHECKING:
+    from icpe.report.record import RunRecord
 
 GROUPS = {"all": "", "head": "_head", "niche": "_niche"}
+Better = Literal["more", "less", "neither"]
+_ARROWS = {"more": " ↑", "less": " ↓", "neither": ""}
 
 
 @dataclass(frozen=True)
 class Block:
-    """Columns that belong together; more is better in all of them.
+    """Columns that belong together.
 
     Attributes:
         title: of the block.
         columns: values of the runs, by the heading of the column; None where there was nothing to average.
+        better: whether more or less is better in all of them.
+        decimals: to show.
     """
 
     title: str
     columns: dict[str, list[float | None]]
+    better: Better = "more"
+    decimals: int = 4
+
+    @property
+    def heading(self) -> str:
+        """The title with an arrow that says what is better."""
+        return f"{self.title}{_ARROWS[self.better]}"
+
+    def said(self, value: float | None) -> str:
+        """A value as the table shows it."""
+        return "-" if value is None else f"{value:,.{self.decimals}f}"
 
 
 def grouped(title: str, metric: str, n: int, values: Sequence[dict[str, float | None]]) -> Block:
@@ -27,7 +44,7 @@ def grouped(title: str, metric: str, n: int, values: Sequence[dict[str, float | 
     return Block(title, {name: [run.get(f"{metric}{end}@{n}") for run in values] for name, end in GROUPS.items()})
 
 
-def blocks_of(runs: Sequence[RunRecord]) -> list[Block]:
+def blocks_of(runs: "Sequence[RunRecord]") -> list[Block]:
     """Recall and NDCG by group, coverage of the catalogue and share of niche items (APT)."""
     n, values = runs[0].n, [run.values for run in runs]
     return [
@@ -38,17 +55,18 @@ def blocks_of(runs: Sequence[RunRecord]) -> list[Block]:
     ]
 
 
-def best(values: Sequence[float | None]) -> set[int]:
-    """Places of the largest value to four decimals; nobody wins alone or where nothing was measured.
+def best(values: Sequence[float | None], better: Better = "more") -> set[int]:
+    """Places of the best value to four decimals; nobody wins alone or where nothing was measured.
 
     Example:
-        >>> best([0.1, 0.30001, None, 0.3])
-        {1, 3}
+        >>> best([0.1, 0.30001, None, 0.3]), best([0.1, 0.3], "less"), best([0.1, 0.3], "neither")
+        ({1, 3}, {0}, set())
     """
     known = [round(value, 4) for value in values if value is not None]
-    if len(known) < 2:
+    if len(known) < 2 or better == "neither":
         return set()
-    return {place for place, value in enumerate(values) if value is not None and round(value, 4) == max(known)}
+    wanted = max(known) if better == "more" else min(known)
+    return {place for place, value in enumerate(values) if value is not None and round(value, 4) == wanted}
 
 
 def as_text(labels: Sequence[str], blocks: Sequence[Block]) -> str:
@@ -64,9 +82,9 @@ def as_text(labels: Sequence[str], blocks: Sequence[Block]) -> str:
     lines = [" " * 25 + "  ".join(f"{label:>{width}}" for label in labels)]
     for block in blocks:
         for number, (name, values) in enumerate(block.columns.items()):
-            title = "" if number else f"{block.title} ↑"
-            stars = best(values)
-            cells = [f"{_number(value):>{width}}{' *' if at in stars else '  '}" for at, value in enumerate(values)]
+            title = "" if number else block.heading
+            stars = best(values, block.better)
+            cells = [f"{block.said(value):>{width}}{' *' if at in stars else '  '}" for at, value in enumerate(values)]
             lines.append(f"  {title:<18}{name:<5}{''.join(cells)}".rstrip())
     return "\n".join(lines)
 
@@ -74,16 +92,17 @@ def as_text(labels: Sequence[str], blocks: Sequence[Block]) -> str:
 def as_html(labels: Sequence[str], blocks: Sequence[Block], caption: str) -> str:
     """For the page."""
     groups = "".join(
-        f'<th scope="colgroup" colspan="{len(block.columns)}">{escape(block.title)}&nbsp;↑</th>' for block in blocks
+        f'<th scope="colgroup" colspan="{len(block.columns)}">{escape(block.heading).replace(" ", "&nbsp;")}</th>'
+        for block in blocks
     )
     headings = "".join(f'<th scope="col">{escape(name)}</th>' for block in blocks for name in block.columns)
-    columns = [values for block in blocks for values in block.columns.values()]
-    winners = [best(values) for values in columns]
+    columns = [(block, values) for block in blocks for values in block.columns.values()]
+    winners = [best(values, block.better) for block, values in columns]
     rows = []
     for at, label in enumerate(labels):
         cells = "".join(
-            f"<td>{f'<b>{_number(values[at])}</b>' if at in won else _number(values[at])}</td>"
-            for values, won in zip(columns, winners, strict=True)
+            f"<td>{f'<b>{block.said(values[at])}</b>' if at in won else block.said(values[at])}</td>"
+            for (block, values), won in zip(columns, winners, strict=True)
         )
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
     return (
@@ -91,7 +110,3 @@ def as_html(labels: Sequence[str], blocks: Sequence[Block], caption: str) -> str
         f"<tr><td></td>{headings}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
         f'<p class="small">{escape(caption)}</p>'
     )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

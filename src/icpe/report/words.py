@@ -1,15 +1,21 @@
 """What the figures say, in sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from icpe.data.interactions import Interactions
 from icpe.data.popularity import head_mask
-from icpe.report.record import RunRecord
-from icpe.report.table import Block
+from icpe.report.table import Block, best
+
+if TYPE_CHECKING:
+    from icpe.report.record import RunRecord
+
+Values = Mapping[str, float | None]
 
 _SAID = {"all": "overall", "head": "for head items", "niche": "for niche items"}
 
 
-def title(runs: Sequence[RunRecord]) -> str:
+def title(runs: "Sequence[RunRecord]") -> str:
     """Who is compared with whom."""
     first, *others = (run.label for run in runs)
     if not others:
@@ -17,40 +23,46 @@ def title(runs: Sequence[RunRecord]) -> str:
     return f"{', '.join(others) if len(others) < 3 else f'{len(others)} runs'} against {first}"
 
 
-def headline(runs: Sequence[RunRecord], blocks: Sequence[Block]) -> list[tuple[str, str]]:
+def headline(runs: "Sequence[RunRecord]", blocks: Sequence[Block]) -> list[tuple[str, str]]:
     """What is shown and how well it fits, for each run that is compared with the first, or for a single run."""
     first, *others = runs
     if not all(run.values for run in runs):
         return [("Nothing was measured, for there is neither a validation nor a test part.", "")]
     if not others:
-        return [(_alone(first), _recall(blocks, 0))]
+        return [
+            (alone(first.label, first.values, first.n, first.model.log, "training interactions"), recalls(blocks, 0))
+        ]
     return [
-        (_exposure(run, first), f"{_recall(blocks, at)} {_lost(run.label, first.label, at, blocks)}")
+        (
+            against(run.label, run.values, first.label, first.values, run.n),
+            f"{recalls(blocks, at)} {ahead(run.label, first.label, at, blocks)}",
+        )
         for at, run in enumerate(others, 1)
     ]
 
 
-def _alone(run: RunRecord) -> str:
-    log, n = run.model.log, run.n
+def alone(label: str, values: Values, n: int, log: Interactions, taken: str) -> str:
+    """What lists show, beside what the log has; ``taken`` is what its rows are called."""
     niche = ~head_mask(log.item_counts)
     share = log.item_counts[niche].sum() / len(log)
     return (
-        f"{run.label} puts {percent(run.values.get(f'apt@{n}'))} of the list places on niche items, which are "
-        f"{percent(niche.mean())} of the catalogue and take {percent(share)} of the training interactions. It shows "
-        f"{percent(run.values.get(f'coverage@{n}'))} of all items."
+        f"{label} puts {percent(values.get(f'apt@{n}'))} of the list places on niche items, which are "
+        f"{percent(niche.mean())} of the catalogue and take {percent(share)} of the {taken}. It shows "
+        f"{percent(values.get(f'coverage@{n}'))} of all items."
     )
 
 
-def _exposure(run: RunRecord, other: RunRecord) -> str:
-    apt, coverage = f"apt@{run.n}", f"coverage@{run.n}"
+def against(label: str, values: Values, other: str, theirs: Values, n: int) -> str:
+    """What lists show, beside what others show."""
+    apt, coverage = f"apt@{n}", f"coverage@{n}"
     return (
-        f"{run.label} puts {percent(run.values.get(apt))} of the list places on niche items where {other.label} puts "
-        f"{percent(other.values.get(apt))}, and shows {percent(run.values.get(coverage))} of all items where "
-        f"{other.label} shows {percent(other.values.get(coverage))}."
+        f"{label} puts {percent(values.get(apt))} of the list places on niche items where {other} puts "
+        f"{percent(theirs.get(apt))}, and shows {percent(values.get(coverage))} of all items where "
+        f"{other} shows {percent(theirs.get(coverage))}."
     )
 
 
-def _recall(blocks: Sequence[Block], at: int) -> str:
+def recalls(blocks: Sequence[Block], at: int) -> str:
     """Recall of the run at this place, against the first if it is another."""
     sentences = []
     for block in blocks:
@@ -62,13 +74,13 @@ def _recall(blocks: Sequence[Block], at: int) -> str:
     return " ".join(sentences)
 
 
-def _lost(label: str, other: str, at: int, blocks: Sequence[Block]) -> str:
+def ahead(label: str, other: str, at: int, blocks: Sequence[Block]) -> str:
     """Where the first run is better, to the four decimals of the table."""
     lost = []
     for block in blocks:
         for name, values in block.columns.items():
             theirs, ours = values[0], values[at]
-            if ours is not None and theirs is not None and round(theirs, 4) > round(ours, 4):
+            if block.better != "neither" and best([theirs, ours], block.better) == {0}:
                 lost.append(block.title if name.startswith("@") else f"{block.title} {name}")
     if not lost:
         return f"{other} is ahead in none of the figures below."
