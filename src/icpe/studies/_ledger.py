@@ -7,30 +7,31 @@ begins, with who runs it; one whose process is gone is void, and its settings ar
 import json
 import math
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from icpe.errors import ConfigError
+from icpe.errors import ConfigError, IcpeError
 from icpe.rng import random_keys
 from icpe.studies._space import Point, Space
 
 try:
     import optuna
     from optuna.distributions import BaseDistribution, CategoricalDistribution
-    from optuna.exceptions import ExperimentalWarning
+    from optuna.exceptions import ExperimentalWarning, StorageInternalError
     from optuna.samplers import TPESampler
     from optuna.storages import RDBStorage
     from optuna.trial import FrozenTrial, TrialState
+    from sqlalchemy.exc import SQLAlchemyError
 
     from icpe.studies._claims import LOST, SURPLUS, Claims, Ended, counted, quiet
 except ImportError as _error:
     raise ConfigError("tuning needs Optuna, which is not installed: pip install 'icpe[tune]'") from _error
 
-__all__ = ["Ledger", "Running", "Standing", "open_storage", "quiet"]
+__all__ = ["Ledger", "Running", "Standing", "open_storage", "quiet", "told_in_one_line"]
 
 Distributions = dict[str, BaseDistribution]
 _RANDOM = 8  # trials before the sampler learns from them
@@ -104,6 +105,16 @@ def open_storage(where: Path | str) -> RDBStorage:
     except Exception as error:  # of SQLAlchemy, its drivers, Optuna and the file system
         cause = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise ConfigError(f"{name} cannot be opened as a study: {cause}") from error
+
+
+@contextmanager
+def told_in_one_line() -> Iterator[None]:
+    """A database that stops answering is told as one of our errors."""
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        cause = str(getattr(error.__cause__ or error, "orig", None) or error).splitlines()[0]
+        raise IcpeError(f"the study cannot be read or written: {cause}; what it holds is kept") from error
 
 
 class Ledger(Claims):

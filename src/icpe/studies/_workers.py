@@ -84,50 +84,51 @@ def train_once(config: RunConfig, seed: int, on_step: Callable[[], None] | None 
         return Outcome(time.perf_counter() - started, None, str(error) or repr(error), type(error).__name__)
 
 
-class Workers(Protocol):
-    """Takes runs and gives outcomes."""
+class Workers(Protocol[Result]):
+    """Takes work and gives what came out."""
 
     @property
     def free(self) -> int:
-        """How many runs it can take now."""
+        """How much it can take now."""
 
-    def submit(self, key: int, config: RunConfig, seed: int) -> None:
-        """Take a run, known by a key."""
+    def submit(self, key: int, *arguments: Any) -> None:
+        """Take work, known by a key."""
 
-    def collect(self, timeout: float) -> list[tuple[int, Outcome]]:
+    def collect(self, timeout: float) -> list[tuple[int, Result]]:
         """What has ended, after so many seconds at most."""
 
     def close(self) -> None:
         """Stop everything."""
 
 
-class Here:
-    """Runs in this process, each when it is submitted.
+class Here(Generic[Result]):
+    """Work in this process, when it is submitted.
 
     Args:
-        on_step: called after each step.
+        work: what to do with what is submitted.
+        on_close: called at the end.
     """
 
-    def __init__(self, on_step: Callable[[], None]) -> None:
-        self._on_step, self._ended = on_step, list[tuple[int, Outcome]]()
+    def __init__(self, work: Callable[..., Result], on_close: Callable[[], None]) -> None:
+        self._work, self._on_close, self._ended = work, on_close, list[tuple[int, Result]]()
 
     @property
     def free(self) -> int:
         """One at a time."""
         return 1 - len(self._ended)
 
-    def submit(self, key: int, config: RunConfig, seed: int) -> None:
-        """Train at once."""
-        self._ended.append((key, train_once(config, seed, self._on_step)))
+    def submit(self, key: int, *arguments: Any) -> None:
+        """Do it at once."""
+        self._ended.append((key, self._work(*arguments)))
 
-    def collect(self, timeout: float) -> list[tuple[int, Outcome]]:
-        """The one that was submitted."""
+    def collect(self, timeout: float) -> list[tuple[int, Result]]:
+        """What was submitted."""
         ended, self._ended = self._ended, []
         return ended
 
     def close(self) -> None:
-        """Free the memory of splits."""
-        forget_data()
+        """No more will come."""
+        self._on_close()
 
 
 class Processes(Generic[Result]):
@@ -243,9 +244,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def make_workers(number: int, on_step: Callable[[], Any]) -> Workers:
+def make_workers(number: int, on_step: Callable[[], None]) -> Workers[Outcome]:
     """One here, or several processes."""
-    return Here(on_step) if number == 1 else training_processes(number)
+    if number > 1:
+        return training_processes(number)
+    return Here(lambda config, seed: train_once(config, seed, on_step), forget_data)
 
 
 def training_processes(number: int) -> Processes[Outcome]:

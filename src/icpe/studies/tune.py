@@ -1,14 +1,14 @@
 """Fair tuning: as many trials for every method, chosen by NDCG@20 on validation and nothing else."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from icpe.data.catalogue import CATALOGUE
-from icpe.errors import ConfigError, IcpeError
+from icpe.errors import ConfigError
 from icpe.model.config import RunConfig
 from icpe.model.presets import SECTIONS, Cells
 from icpe.studies._space import Space, search_space
@@ -126,7 +126,7 @@ def tune(
     _check(configs, trials, seeds, workers, minutes)
     from icpe.studies import _ledger  # late: brings Optuna
 
-    with _ledger.quiet(), _told_in_one_line():
+    with _ledger.quiet(), _ledger.told_in_one_line():
         spaces = [search_space(config) for config in configs]
         for config in configs:
             config.train_settings(config.make_method()).torch_device()
@@ -217,7 +217,7 @@ class _Tuning:
         finally:
             crew.close()
 
-    def _begin(self, crew: Workers) -> bool:
+    def _begin(self, crew: Workers[Outcome]) -> bool:
         """Start a trial of the cell with the fewest; False if there is none to start."""
         while self._open:
             cell = min(self._open, key=lambda place: self._cells[place].ledger.taken)
@@ -229,7 +229,7 @@ class _Tuning:
             self._open.remove(cell)
         return False
 
-    def _go_on(self, crew: Workers, cell: int, trial: "Running") -> None:
+    def _go_on(self, crew: Workers[Outcome], cell: int, trial: "Running") -> None:
         """Train with the next seed, or end the trial."""
         ledger, left = self._cells[cell].ledger, [seed for seed in self._seeds if seed not in trial.scores]
         if not left:
@@ -242,7 +242,7 @@ class _Tuning:
             held = self._cells[cell]
             crew.submit(trial.id, held.space.apply(held.config, trial.point), left[0])
 
-    def _receive(self, crew: Workers, cell: int, trial: "Running", outcome: Outcome) -> None:
+    def _receive(self, crew: Workers[Outcome], cell: int, trial: "Running", outcome: Outcome) -> None:
         ledger = self._cells[cell].ledger
         if outcome.score is None:
             ledger.fail(trial, outcome.reason, outcome.kind, outcome.seconds)
@@ -354,16 +354,3 @@ def _tuned(cell: _Cell, seeds: list[int]) -> Tuned:
         {"kind": "unbiased", **cell.config.split} if "train" not in cell.config.data else {"kind": "given"},
         seeds,
     )
-
-
-@contextmanager
-def _told_in_one_line() -> Iterator[None]:
-    """A database that stops answering is told as one of our errors."""
-    from optuna.exceptions import StorageInternalError
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        yield
-    except (StorageInternalError, SQLAlchemyError) as error:
-        cause = str(getattr(error.__cause__ or error, "orig", None) or error).splitlines()[0]
-        raise IcpeError(f"the study cannot be read or written: {cause}; what it holds is kept") from error
