@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icpe.cluster import gaussian_rank, plain_clusters, popularity_clusters, popularity_quantiles, propensity_features
+from icpe.cluster._centres import settle_centres
 from icpe.cluster.bisecting import _discrepancy
 from icpe.cluster.kmeans import k_means
 from icpe.errors import ConfigError, DataError
@@ -242,6 +243,24 @@ def test_k_means_comes_to_rest(seed, clusters, width):
     means = np.array([points[labels == k].mean(axis=0) for k in range(labels.max() + 1)])
     distances = ((points[:, None] - means) ** 2).sum(axis=2)
     assert (distances[np.arange(len(points)), labels] <= distances.min(axis=1) + 1e-9).all()
+
+
+@pytest.mark.parametrize("clusters", [1, 2, 5])
+def test_centres_settle_as_in_the_textbook(clusters):
+    """The compiled rounds against the same in a few lines of NumPy; the last centre is too far away for any point."""
+    points = np.random.default_rng(clusters).normal(size=(80, 3))
+    centres = np.vstack([points[:clusters], np.full(3, 1e6)]).T.copy()
+    expected = centres.T.copy()
+    for _ in range(50):
+        distances = ((points[:, None] - expected) ** 2).sum(2)
+        nearest = distances.argmin(1)
+        for number in range(clusters):
+            expected[number] = points[nearest == number].mean(0)
+    labels, apart = np.zeros(80, np.int64), np.empty(80)
+    settle_centres(np.ascontiguousarray(points.T), centres, labels, apart, 300)
+    assert (labels == nearest).all()
+    np.testing.assert_allclose(centres.T, expected, rtol=1e-12)
+    np.testing.assert_allclose(apart, distances.min(1), rtol=1e-12)
 
 
 def test_k_means_finds_what_is_there():

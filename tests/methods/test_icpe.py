@@ -11,7 +11,7 @@ from torch import nn
 
 from icpe import ICPE, MF, ConfigError, LightGCN, NeuMF, Normal, make_world, split
 from icpe.methods import Batch
-from icpe.methods.propensity import Autoencoder, GlobalPropensity, PropensityOffset
+from icpe.methods.propensity import Autoencoder, GlobalPropensity, PropensityOffset, _Kernels, _Torch
 from icpe.models.base import Backbone
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
@@ -403,6 +403,21 @@ def test_propensity_has_the_gradients_of_its_layers():
     first = coder.fit_codes(many, stream(5, "sample"))
     assert first.shape == (200, 8)
     assert float(first.std()) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("shrink", [0.0, 0.4])
+def test_other_devices_have_the_same_propensity(shrink):
+    """Between the products there are kernels on the CPU and torch's operations elsewhere."""
+    net = GlobalPropensity(6, stream(0, "propensity")).double()
+    rows, grads = (torch.from_numpy(stream(1, name).normal(size=size)) for name, size in (("x", (9, 6)), ("g", 9)))
+    results = []
+    for steps in (_Kernels, _Torch):
+        offset, item_grads = PropensityOffset(net, 0.3, shrink=shrink, start=4), torch.ones(9, 6, dtype=torch.float64)
+        offset._steps = steps
+        value = offset.of(rows)
+        results.append([value, *offset.back(grads, item_grads), item_grads, torch.tensor(offset.cost)])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def _two_layers(rows, inner, inner_bias, outer, outer_bias):

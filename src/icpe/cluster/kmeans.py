@@ -1,8 +1,8 @@
-"""Seeded k-means in NumPy.
+"""Seeded k-means.
 
 scikit-learn's was weighed against it (1.9, 1,500 to 40,000 points × 9): its sums depend on the number of threads, with
 two threads on busy cores it was 10 to 100 times slower than with one, and it would bring five packages and seconds of
-import. These loops call neither BLAS nor threads.
+import. The loops here call neither BLAS nor threads.
 """
 
 import numpy as np
@@ -26,10 +26,10 @@ def k_means(points: FloatArray, clusters: int, rng: np.random.Generator, starts:
     columns = np.ascontiguousarray(_to_unit(points).T)
     seen = columns
     if columns.shape[1] > _SAMPLE:
-        seen = columns[:, np.sort(rng.choice(columns.shape[1], _SAMPLE, replace=False))]
+        seen = np.ascontiguousarray(columns[:, np.sort(rng.choice(columns.shape[1], _SAMPLE, replace=False))])
     runs = [_lloyd(seen, _choose_centres(seen, clusters, rng)) for _ in range(starts)]
     centres, _ = min(runs, key=lambda run: run[1])
-    best, _ = _nearest(columns, centres)
+    best = _nearest(columns, centres)
     # Numbered by first item, so that the numbers do not depend on which start has won.
     _, first, place = np.unique(best, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[place])
@@ -54,34 +54,25 @@ def _choose_centres(columns: FloatArray, clusters: int, rng: np.random.Generator
         # Rounding may reach the very end, past the last point that has any weight.
         chosen.append(drawn if drawn < size else int(nearest.argmax()))
         nearest = np.minimum(nearest, _squared_distances(columns, columns[:, chosen[-1]]))
-    return columns[:, chosen]
+    return np.ascontiguousarray(columns[:, chosen])
 
 
 def _lloyd(columns: FloatArray, centres: FloatArray) -> tuple[FloatArray, float]:
     """Centres and the sum of squared distances after centres and labels have come to rest."""
-    labels, cost = _nearest(columns, centres)
-    for _ in range(_ROUNDS):
-        sizes = np.bincount(labels, minlength=centres.shape[1])
-        sums = [np.bincount(labels, weights=column, minlength=centres.shape[1]) for column in columns]
-        # More than two clusters can lose all points to the others; such a centre stays where it was.
-        centres = np.where(sizes > 0, np.array(sums) / np.maximum(sizes, 1), centres)
-        before = labels
-        labels, cost = _nearest(columns, centres)
-        if np.array_equal(labels, before):
-            break
-    return centres, cost
+    from icpe.cluster._centres import settle_centres  # late: numba takes a while to import
+
+    centres, labels, nearest = centres.copy(), np.zeros(columns.shape[1], np.int64), np.empty(columns.shape[1])
+    settle_centres(columns, centres, labels, nearest, _ROUNDS)
+    return centres, float(nearest.sum())
 
 
-def _nearest(columns: FloatArray, centres: FloatArray) -> tuple[IntArray, float]:
-    """The nearest centre of each point, of equally near ones the first, and the sum of squared distances."""
+def _nearest(columns: FloatArray, centres: FloatArray) -> IntArray:
+    """The nearest centre of each point."""
+    from icpe.cluster._centres import nearest_centre
+
     labels = np.zeros(columns.shape[1], np.int64)
-    nearest = _squared_distances(columns, centres[:, 0])
-    for number in range(1, centres.shape[1]):
-        distance = _squared_distances(columns, centres[:, number])
-        closer = distance < nearest
-        labels[closer] = number
-        np.minimum(nearest, distance, out=nearest)
-    return labels, float(nearest.sum())
+    nearest_centre(columns, centres, labels, np.empty(columns.shape[1]))
+    return labels
 
 
 def _squared_distances(columns: FloatArray, centre: FloatArray) -> FloatArray:

@@ -5,7 +5,11 @@ import math
 import numba
 import numpy as np
 
+from icpe.kernels.prefetch import prefetch_row
 from icpe.types import FloatArray, IntArray
+
+_USERS = 512  # at a time: their scores stay in the cache
+_AHEAD = 8  # pairs
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, inline="always")
@@ -22,12 +26,13 @@ def _add_products(sums, gram):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _gram_bce(starts, items, labels, users, table, offset, scale, gram):  # type: ignore[no-untyped-def]
     clusters, dim = gram.shape[0], table.shape[1]
-    sums = np.empty((clusters, dim), table.dtype)
+    sums, last = np.empty((clusters, dim), table.dtype), items.shape[0] - 1
     for user in range(starts.shape[0] - 1):
         sums[:] = 0
         mine = users[user]
         for place in range(starts[user], starts[user + 1]):
             item = items[place]
+            prefetch_row(table, items[min(place + _AHEAD, last)])
             row, total = table[item], sums[labels[item]]
             product = table.dtype.type(0)
             for d in range(dim):
@@ -41,12 +46,13 @@ def _gram_bce(starts, items, labels, users, table, offset, scale, gram):  # type
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _gram_softmax(starts, items, labels, users, lengths, table, offset, scale, centre, others, gram):  # type: ignore[no-untyped-def]
     clusters, dim = gram.shape[0], table.shape[1]
-    sums = np.empty((clusters, dim), table.dtype)
+    sums, last = np.empty((clusters, dim), table.dtype), items.shape[0] - 1
     for user in range(starts.shape[0] - 1):
         sums[:] = 0
         mine, middle = users[user], centre[user]
         for place in range(starts[user], starts[user + 1]):
             item = items[place]
+            prefetch_row(table, items[min(place + _AHEAD, last)])
             row, total = table[item], sums[labels[item]]
             product = table.dtype.type(0)
             for d in range(dim):
@@ -60,8 +66,9 @@ def _gram_softmax(starts, items, labels, users, lengths, table, offset, scale, c
             along = table.dtype.type(0)
             for d in range(dim):
                 along += mine[d] * total[d]
+            factor = 1 / lengths[user]
             for d in range(dim):
-                total[d] = (total[d] - along * mine[d]) / lengths[user]
+                total[d] = factor * (total[d] - along * mine[d])
         _add_products(sums, gram)
 
 
@@ -115,14 +122,18 @@ def gram_softmax(
     table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     factor = table.dtype.type(scale)
     centre, others = np.empty_like(users), np.empty(len(users), table.dtype)
-    rows = table[negatives]
-    for first in range(0, len(users), 4096):
-        part = slice(first, first + 4096)
-        logits = factor * (users[part] @ rows.T) + offset[negatives]
-        top = logits.max(axis=1, keepdims=True)
-        shares = np.exp(logits - top)
+    rows, added = table[negatives], offset[negatives]
+    sharp = factor * rows.T
+    for first in range(0, len(users), _USERS):
+        part = slice(first, first + _USERS)
+        shares = users[part] @ sharp
+        shares += added
+        top = shares.max(axis=1, keepdims=True)
+        shares -= top
+        np.exp(shares, out=shares)
         total = shares.sum(axis=1, keepdims=True)
-        centre[part] = shares @ rows / total
+        np.matmul(shares, rows, out=centre[part])
+        centre[part] /= total
         others[part] = (top + np.log(total))[:, 0]
     gram = np.zeros((clusters, clusters))
     _gram_softmax(starts, items, labels, users, lengths, table, offset, factor, centre, others, gram)

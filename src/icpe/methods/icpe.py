@@ -205,7 +205,7 @@ class ICPE(Normal):
         users, both = self.backbone.rows(batch.users, wanted, rng)
         if self.weights_on != "none" and self.gram_kind != "full":
             self._weigh_batch(batch, users, both, self.offset(both, wanted), rng)
-        weights = self.clusters.item_weight[batch.items] if self.weights_on != "none" else None
+        weights = self.clusters.item_weight.index_select(0, batch.items) if self.weights_on != "none" else None
         weight, guide = (weights, None) if self.weights_on == "all" else (None, weights)
         vectors = self.backbone.vectors(users, both)
         count = len(batch.items)

@@ -54,43 +54,82 @@ class PropensityOffset:
     def __init__(
         self, network: GlobalPropensity, alpha: float, detach: bool = False, shrink: float = 0.0, start: int = 0
     ) -> None:
-        self._network, self._alpha, self._detach, self._shrink, self._start = network, alpha, detach, shrink, start
-
-    @property
-    def parameters(self) -> tuple[Tensor, ...]:
-        """What :meth:`back` returns gradients of."""
-        return self._network.inner, self._network.inner_bias, self._network.outer, self._network.outer_bias
+        self._alpha, self._detach, self._shrink, self._start = alpha, detach, shrink, start
+        self.parameters = network.inner, network.inner_bias, network.outer, network.outer_bias
+        self._numbers = [one.detach() for one in self.parameters]
+        self._apart: Tensor | None = None
+        self._steps = _Kernels if network.inner.device.type == "cpu" else _Torch
 
     @property
     def cost(self) -> float:
         """What the last offsets add to the loss."""
-        return self._shrink * float(self._apart.square().mean()) if len(self._apart) else 0.0
+        return 0.0 if self._apart is None else self._shrink * float(self._apart.square().mean())
 
     @torch.no_grad()
     def of(self, items: Tensor) -> Tensor:
         """The offset, [n, D] → [n]."""
-        inner, inner_bias, outer, outer_bias = self.parameters
+        inner, inner_bias, outer, outer_bias = self._numbers
         self._items = items.detach()
-        self._hidden = F.leaky_relu_(torch.addmm(inner_bias, self._items, inner.T), _LEAK)
-        offset = torch.mv(self._hidden, outer[0]).add_(outer_bias).mul_(self._alpha)
-        drawn = offset[self._start :] if self._shrink else offset[:0]
-        # Never a view of what is returned: kept here, it would keep its own graph alive, and that keeps this.
-        self._apart = drawn - drawn.mean() if len(drawn) else offset.new_empty(0)
+        self._hidden = torch.mm(self._items, inner.T)
+        offset = self._steps.activate(self._hidden, inner_bias, outer, outer_bias, self._alpha)
+        if self._shrink:
+            # Never a view of what is returned: kept here, it would keep its own graph alive, and that keeps this.
+            drawn = offset[self._start :]
+            self._apart = drawn - drawn.mean() if len(drawn) else None
         return offset
 
     @torch.no_grad()
     def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
         """Gradients of the parameters; those of the items are added to ``item_grads``, in place."""
-        inner, _, outer, _ = self.parameters
-        if len(self._apart):
+        inner, _, outer, _ = self._numbers
+        if self._apart is not None:
             grads = grads.clone()
             grads[self._start :] += 2 * self._shrink / len(self._apart) * self._apart
-        grads = grads * self._alpha
-        # torch's own derivative: torch.where over the same numbers takes sixteen times as long.
-        hidden = torch.ops.aten.leaky_relu_backward(torch.outer(grads, outer[0]), self._hidden, _LEAK, True)
+        hidden, *of_units = self._steps.back(self._hidden, outer, grads, self._alpha)
         if not self._detach:
             item_grads.addmm_(hidden, inner)
-        return [hidden.T @ self._items, hidden.sum(0), torch.mv(self._hidden.T, grads)[None], grads.sum()[None]]
+        return [hidden.T @ self._items, *of_units]
+
+
+class _Kernels:
+    """What happens between the matrix products, on the CPU: one pass over the rows for all of it."""
+
+    @staticmethod
+    def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
+        """The offsets [n] by the outer layer [1, h]; ``hidden`` [n, h] is activated in place."""
+        from icpe.kernels.hidden import activate  # late: numba takes a while to import
+
+        offset = hidden.new_empty(len(hidden))
+        activate(*(one.numpy() for one in (hidden, bias, outer, outer_bias)), _LEAK, alpha, offset.numpy())  # type: ignore[call-arg]
+        return offset
+
+    @staticmethod
+    def back(hidden: Tensor, outer: Tensor, grads: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Gradients of the hidden layer before activation, of its bias, of the outer layer and of the outer bias."""
+        from icpe.kernels.hidden import activate_back
+
+        made = torch.empty_like(hidden), hidden.new_empty(hidden.shape[1]), torch.empty_like(outer), outer.new_empty(1)
+        arrays = [one.numpy() for one in (hidden, outer, grads, *made)]
+        activate_back(*arrays[:3], _LEAK, alpha, *arrays[3:])  # type: ignore[call-arg]
+        return made
+
+
+class _Torch:
+    """The same on other devices."""
+
+    @staticmethod
+    def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
+        """See above."""
+        F.leaky_relu_(hidden.add_(bias), _LEAK)
+        return torch.mv(hidden, outer[0]).add_(outer_bias).mul_(alpha)
+
+    @staticmethod
+    def back(hidden: Tensor, outer: Tensor, grads: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """See above."""
+        grads = grads * alpha
+        # torch's own derivative: torch.where over the same numbers takes sixteen times as long.
+        made = torch.ops.aten.leaky_relu_backward(torch.outer(grads, outer[0]), hidden, _LEAK, True)
+        return made, made.sum(0), torch.mv(hidden.T, grads)[None], grads.sum()[None]
 
 
 class _AsOne(torch.autograd.Function):
