@@ -1,19 +1,18 @@
 """The files beside the runs of a grid: what is compared, results, tables, failures."""
 
 import json
-import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from icpe.errors import DataError
+from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically, write_json
-from icpe.model.config import SECTIONS, RunConfig
 from icpe.studies._grid_run import effective
 from icpe.studies._grid_state import Cell, Failure, Grid, is_finished, read_row, results_frame, run_folder
 from icpe.studies.differences import differences_of
+from icpe.studies.study_file import read_cells
 from icpe.studies.tables import table_of
 
 GRID, RESULTS, SUMMARY, FAILURES, DIALS = (
@@ -25,11 +24,11 @@ GRID, RESULTS, SUMMARY, FAILURES, DIALS = (
 )
 
 
-def write_so_far(grid: Grid) -> None:
+def write_so_far(grid: Grid, subject: str | None) -> None:
     """Everything that is quickly made: what is compared, tables, failures."""
     folder = grid.folder
     _write(folder / GRID, as_toml(grid.cells, grid.seeds))
-    table = table_of(grid)
+    table = table_of(grid, subject=subject)
     write_atomically(folder / SUMMARY, table.frame().write_parquet)
     for suffix, text in (
         ("txt", table.as_text()),
@@ -41,11 +40,11 @@ def write_so_far(grid: Grid) -> None:
     write_json(folder / FAILURES, [asdict(one) for one in grid.failures])
 
 
-def write_all(grid: Grid) -> None:
+def write_all(grid: Grid, subject: str | None) -> None:
     """Also what needs the values of every user."""
-    write_so_far(grid)
+    write_so_far(grid, subject)
     write_atomically(grid.folder / RESULTS, lambda path: grid.scan_per_user().sink_parquet(path))
-    differences = differences_of(grid)
+    differences = differences_of(grid, subject=subject)
     _write(grid.folder / "differences.md", differences.as_markdown())
     _write(grid.folder / "differences.csv", differences.as_csv())
     if any(cell.serving for cell in grid.cells):
@@ -70,24 +69,19 @@ def read_grid(folder: Path) -> Grid:
         DataError: no grid.
     """
     try:
-        content = tomllib.loads((folder / GRID).read_text(encoding="utf-8"))
-        cells = [_cell(table) for table in content["cells"].values()]
-        seeds = [int(seed) for seed in content["seeds"]]
+        cells, seeds = read_cells(folder / GRID)
         failures = [Failure(**one) for one in json.loads((folder / FAILURES).read_text(encoding="utf-8"))]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, ConfigError) as error:
         raise DataError(
             f"{folder} holds no comparison ({error}); make one with `icpe compare … -o {folder}`"
         ) from error
-    places = [(cell, seed, run_folder(folder, cell, seed)) for cell in cells for seed in sorted(seeds)]
+    places = [(cell, seed, run_folder(folder, cell, seed)) for cell in cells for seed in sorted(seeds or [])]
     done = [(cell, seed, place) for cell, seed, place in places if is_finished(place, cell)]
     names = {(cell.label, cell.backbone, seed) for cell, seed, _ in done}
     left = [one for one in failures if (one.label, one.backbone, one.seed) not in names]
-    return Grid(cells, seeds, folder, results_frame([read_row(place, cell, seed) for cell, seed, place in done]), left)
-
-
-def _cell(table: dict[str, Any]) -> Cell:
-    config = RunConfig(**{section: table.get(section, {}) for section in SECTIONS})
-    return Cell(table["label"], config, table["tuned"], table.get("serving", {}))
+    return Grid(
+        cells, seeds or [], folder, results_frame([read_row(place, cell, seed) for cell, seed, place in done]), left
+    )
 
 
 def _write(path: Path, text: str) -> None:

@@ -72,6 +72,7 @@ def run_grid(
     storage: str | None = None,
     on_event: Callable[[Event], None] | None = None,
     keep_checkpoints: bool = False,
+    subject: str | None = "icpe",
 ) -> Grid:
     """Train every cell with every seed, and give all that came out; runs that are there already are not done again.
 
@@ -87,6 +88,7 @@ def run_grid(
         storage: URL of a database through which several machines share the runs.
         on_event: called whenever something happens.
         keep_checkpoints: of finished runs too, which take most of the space.
+        subject: label or method that the tables test against the others.
 
     Raises:
         ConfigError: a setting is wrong, a run of other settings is in the way, or somebody else works in the folder.
@@ -99,7 +101,7 @@ def run_grid(
         for seed in seeds:
             refuse_other(cell.run_config(seed), run_folder(folder, cell, seed))
     with alone_in(folder, storage is not None), hand_out(storage, folder) as handing:
-        working = _Working(cells, seeds, folder, handing, on_event, keep_checkpoints)
+        working = _Working(cells, seeds, folder, handing, on_event, keep_checkpoints, subject)
         working.look(workers)
         try:
             working.run(workers)
@@ -107,10 +109,10 @@ def run_grid(
             # A database that is gone must not hide why we stop; others will see that our process is no more.
             with suppress(Exception):
                 handing.give_back()
-            write_so_far(working.grid())
+            write_so_far(working.grid(), subject)
             raise
         grid = working.grid()
-        write_all(grid)
+        write_all(grid, subject)
     return grid
 
 
@@ -134,9 +136,10 @@ class _Working:
         handing: Handing,
         on_event: Callable[[Event], None] | None,
         keep_checkpoints: bool,
+        subject: str | None,
     ) -> None:
         self._cells, self._seeds, self._folder = cells, seeds, folder
-        self._handing, self._on_event, self._keep = handing, on_event, keep_checkpoints
+        self._handing, self._on_event, self._keep, self._subject = handing, on_event, keep_checkpoints, subject
         # All cells of a seed before the next seed: what is there can be compared at any time.
         self._runs = [(cell, seed) for seed in seeds for cell in cells]
         self._todo: list[int] = []
@@ -223,7 +226,7 @@ class _Working:
             self._handing.done(self._name(place))
             self._receive(place, "finished")
         if time.monotonic() - self._written > _WRITE_EVERY:
-            write_so_far(self.grid())
+            write_so_far(self.grid(), self._subject)
             self._written = time.monotonic()
 
     def _receive(self, place: int, how: Literal["found", "finished"]) -> None:

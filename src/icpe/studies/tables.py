@@ -136,7 +136,7 @@ class Table:
 
     def _groups(self) -> list[render.Group]:
         marks = {(one.backbone, one.subject, one.metric): one.mark for one in self.comparisons}
-        everywhere = not any(row.tuned for row in self.rows)
+        everywhere = not any(row.tuned for row in self.rows if row.method not in FLOORS)
         groups: list[render.Group] = []
         for backbone in dict.fromkeys(row.backbone for row in self.rows):
             rows = [row for row in self.rows if row.backbone == backbone]
@@ -309,12 +309,12 @@ def _caption(grid: Grid, rows: list[Row], comparisons: list[Comparison], test: s
     made = sum(one.p is not None for one in comparisons)
     if made:
         sentences.append(
-            f"* {comparisons[0].subject} better, ° worse than the best rival on its backbone: {_TESTS[test]}, two-sided, "
-            f"p < .05 after Holm's correction for {made} tests"
+            f"* {comparisons[0].subject} better, ° worse than the best rival on its backbone: {_TESTS[test]}, "
+            f"two-sided, p < .05 after Holm's correction for {made} tests"
         )
     elif comparisons:
         sentences.append(f"No test of {comparisons[0].subject}: that needs two seeds that differ")
-    sentences += untuned_said([row.tuned for row in rows])
+    sentences += untuned_said([row.tuned for row in rows if row.method not in FLOORS])
     return ". ".join([*sentences, *failures_said(grid)]) + "."
 
 
