@@ -10,6 +10,7 @@ import sys
 import click
 
 from icpe import __version__
+from icpe.cli.audit import audit
 from icpe.cli.compare import compare
 from icpe.cli.data import data
 from icpe.cli.demo import demo
@@ -32,7 +33,7 @@ def cli() -> None:
     """
 
 
-for _command in (compare, data, demo, doctor, evaluate, recommend, report, split, train, tune):
+for _command in (compare, audit, data, demo, doctor, evaluate, recommend, report, split, train, tune):
     cli.add_command(_command)
 
 

@@ -23,7 +23,7 @@ seed_option = click.option(
 )
 
 
-def _parse_columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str | int] | None:
+def parse_columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str | int] | None:
     """``user_id=uid`` (our column name, then the file's name or position), repeated, as one mapping."""
     mapping: dict[str, str | int] = {}
     for value in values:
@@ -47,7 +47,7 @@ def reading_options(command: Command) -> Command:
                 "--column",
                 "columns",
                 metavar="OURS=THEIRS",
-                callback=_parse_columns,
+                callback=parse_columns,
                 multiple=True,
                 help="A column by another name, e.g. user_id=uid; repeatable. A number is a position, from 0.",
             ),

@@ -77,12 +77,6 @@ class GivenLists:
         scores = np.where(items >= 0, -np.arange(1, n + 1, dtype=np.float32), -np.inf)
         return Lists(users.astype(np.int32), items, scores.astype(np.float32))
 
-    def widened(self, log: Interactions) -> Interactions:
-        """The pairs of another log in these codes; users and items that neither list nor first log knows come last."""
-        users, items = _and(self.users, log.users), _and(self.items, log.items)
-        user, item = positions(log.users, users)[log.user], positions(log.items, items)[log.item]
-        return Interactions.from_codes(users, items, user, item, source=log.reading.source)
-
 
 def read_lists(
     source: Any, log: Interactions, columns: Columns | None = None, *, ids: IdType = "auto", header: bool = True
@@ -155,6 +149,19 @@ def head_among(log: Interactions, items: int) -> BoolArray:
     return np.concatenate([head, np.zeros(items - len(head), bool)])
 
 
+def widened(part: Interactions, users: pl.Series, items: pl.Series) -> Interactions:
+    """The pairs of a part in the codes of these ids; its users and items that are not among them come last.
+
+    Raises:
+        DataError: ids have another type.
+    """
+    for ours, known in ((part.users, users), (part.items, items)):
+        _refuse_other_type(ours, part.reading.source, known, "the log")
+    users, items = _and(users, part.users), _and(items, part.items)
+    user, item = positions(part.users, users)[part.user], positions(part.items, items)[part.item]
+    return Interactions.from_codes(users, items, user, item, source=part.reading.source)
+
+
 def without_pairs_of(part: Interactions, log: Interactions) -> Interactions:
     """The pairs of a part that the log does not hold; both know the same users and items."""
     ours, theirs = (one.user.astype(np.int64) * len(part.items) + one.item for one in (part, log))
@@ -166,14 +173,19 @@ def _encode(table: Table, column: str, known: pl.Series, source: str, ids: IdTyp
     if ids == "auto" and table.untyped and known.dtype == pl.String:
         ids = "text"  # what a text file has is text: "17" is the log's "17"
     found, codes = encode_ids(table, column, ids)
-    if found.dtype != known.dtype:
-        kinds = ["text" if one.dtype == pl.String else "integers" for one in (known, found)]
-        raise DataError(
-            f"{column!r} is {kinds[0]} in {source} (such as {known[0]!r}) and {kinds[1]} in {table.source} "
-            f"(such as {found[0]!r}). Read all files with ids='text' (command line: --ids text) if they are the same "
-            "when printed, else write them alike"
-        )
+    _refuse_other_type(found.alias(column), table.source, known, source)
     return found, codes
+
+
+def _refuse_other_type(found: pl.Series, where: str, known: pl.Series, source: str) -> None:
+    if found.dtype == known.dtype:
+        return
+    kinds = ["text" if one.dtype == pl.String else "integers" for one in (known, found)]
+    raise DataError(
+        f"{found.name!r} is {kinds[0]} in {source} (such as {known[0]!r}) and {kinds[1]} in {where} (such as "
+        f"{found[0]!r}). Read all files with ids='text' (command line: --ids text) if ids are the same when printed, "
+        "else write them alike"
+    )
 
 
 def _order(table: Table) -> tuple[Order, Any]:

@@ -1,0 +1,143 @@
+"""``icpe audit``: how biased recommendations are, wherever they came from."""
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from icpe.cli.options import Command, json_option, open_data, parse_columns, print_json, reading_options
+
+if TYPE_CHECKING:
+    from icpe.report import Audit
+
+_DEFAULT = Path("audit.html")
+
+
+def _columns_option(flag: str, help: str) -> Callable[[Command], Command]:
+    return click.option(
+        flag,
+        metavar="OURS=THEIRS",
+        callback=parse_columns,
+        multiple=True,
+        help=help,
+    )
+
+
+@click.command()
+@click.option("--log", "data", required=True, help="What people used: a file, a folder of Parquet, or a data set.")
+@click.option(
+    "--recs",
+    required=True,
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="Lists: user_id, item_id and rank or score. Repeatable; the others are compared with the first.",
+)
+@click.option("--test", type=click.Path(path_type=Path), help="What people turned out to want, a log; adds accuracy.")
+@click.option("-n", "n", type=click.IntRange(min=1), help="Length of lists. Default: 20, or the longest if shorter.")
+@_columns_option("--recs-column", "Of the lists, as --column; NAME:OURS=THEIRS where one set differs. Repeatable.")
+@click.option("--recs-no-header", is_flag=True, help="The first row of the lists is data; name columns by position.")
+@_columns_option("--test-column", "Of the test part, where it differs from the log. Repeatable.")
+@click.option("--user", "users", multiple=True, help="Whose lists to show; repeatable. Default: three typical users.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=_DEFAULT, show_default=True, help="An .html file."
+)
+@reading_options
+@json_option
+def audit(
+    recs: tuple[str, ...],
+    test: Path | None,
+    n: int | None,
+    recs_column: dict[str, str | int] | None,
+    recs_no_header: bool,
+    test_column: dict[str, str | int] | None,
+    users: tuple[str, ...],
+    output: Path,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Show how anybody's recommendations treat head and niche items, on one page.
+
+    Nothing is trained. --recs are lists of a CSV, TSV or Parquet file, in order of rank, else of score, else of the
+    rows. Given twice (--recs old=before.csv --recs new=after.csv) the page shows what changed. Reading options such as
+    --column are for the log; --ids and --column hold for the test part too.
+
+    Example: icpe audit --log events.csv --recs recs.csv --test later.csv -o audit.html
+    """
+    from icpe.report import audit as audit_lists
+    from icpe.report.blocks import check_page_name
+
+    check_page_name(output)
+    named = _named(recs)
+    log = open_data(**options)
+    found = audit_lists(
+        log,
+        named,
+        test,
+        n=n,
+        columns=options["columns"],
+        recs_columns=recs_column,
+        test_columns=test_column,
+        recs_header=not recs_no_header,
+        ids=options["ids"] or "auto",
+    )
+    found.write(output, users, _command_line(click.get_current_context()))
+    _tell(found, output, as_json)
+
+
+def _named(recs: tuple[str, ...]) -> dict[str, Path]:
+    """Files by name: the one before ``=``, else the file's own without its suffix."""
+    from icpe.errors import ConfigError
+
+    found: dict[str, Path] = {}
+    for one in recs:
+        name, equals, file = one.partition("=")
+        if not equals or Path(one).exists():  # a file may be called a=b.csv
+            name, file = Path(one).name.split(".")[0] or one, one
+        if not (name and file):
+            raise ConfigError(f"--recs is {one!r}; expected a file, or a name and a file such as new=after.csv")
+        if name in found:
+            raise ConfigError(
+                f"two sets of lists are called {name!r}; name them, such as --recs old={found[name]} --recs new={file}"
+            )
+        found[name] = Path(file)
+    return found
+
+
+def _tell(found: "Audit", output: Path, as_json: bool) -> None:
+    from icpe.report.audit_page import terminal_text
+
+    if as_json:
+        log = found.log
+        sizes = {"users": len(log.users), "items": len(log.items), "interactions": len(log)}
+        sets = {
+            one.label: {
+                "source": one.given.source,
+                "order": one.given.order,
+                **one.counts,
+                "content_hash": one.given.content_hash,
+                "metrics": one.values,
+            }
+            for one in found.sets
+        }
+        about = {"source": log.reading.source, **sizes, "content_hash": log.content_hash}
+        print_json({"file": str(output), "n": found.n, "log": about, "recs": sets, "remarks": found.remarks})
+        return
+    table, *said = terminal_text(found).split("\n\n")
+    click.echo("\n\n".join([table, *(click.wrap_text(one, 88, "  ", "  ") for one in said)]))
+    click.echo(f"\n  look at  {output}")
+
+
+def _command_line(ctx: click.Context) -> str:
+    """The command as it was given, without what is the default."""
+    words = ["icpe", str(ctx.info_name)]
+    for option in ctx.command.params:
+        value = ctx.params.get(option.name or "")
+        if value in (None, False, ()) or value == option.get_default(ctx):
+            continue
+        if isinstance(value, dict):
+            value = tuple(f"{ours}={theirs}" for ours, theirs in value.items())
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [option.opts[0]] if one is True else [option.opts[0], str(one)]
+    return shlex.join(words)

@@ -1,0 +1,153 @@
+"""``icpe audit``: figures worked out by hand, odd files, one line for every mistake."""
+
+import json
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from icpe import ConfigError, DataError, Interactions
+from icpe.cli import run
+from icpe.report import audit
+
+# Five items, so the head is `hit` alone.
+LOG = "who;what;on\na;hit;2024-01-01\nb;hit;2024-01-01\nc;hit;2024-01-02\na;x;2024-01-03\nb;y;2024-01-03\nd;z;2024-01-04\nd;w;2024-01-05\nd;w;2024-01-06\n"
+RECS = "user_id,item_id\na,hit\na,neu ä\nb,x\nb,hit\nc,z\ne,hit\ne,x\n"
+LATER = "who;what\na;w\na;neu ä\nb;hit\nb;z\nc;z\ne;x\nf;hit\n"
+COLUMNS = ["--column", "user_id=who", "--column", "item_id=what", "--column", "timestamp=on"]
+
+
+@pytest.fixture
+def icpe(tmp_path, monkeypatch, capfd):
+    """Run ``icpe audit`` in a folder with the files above; gives exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("log.csv", LOG), ("recs.csv", RECS), ("later.csv", LATER)):
+        Path(name).write_text(text, encoding="utf-8")
+
+    def invoke(*arguments):
+        code = run(["audit", "--log", "log.csv", *COLUMNS, *arguments])
+        return code, *capfd.readouterr()
+
+    return invoke
+
+
+def test_figures_worked_out_by_hand(icpe):
+    code, out, err = icpe("--recs", "recs.csv", "--test", "later.csv", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    recs = found["recs"]["recs"]
+    assert (found["file"], found["n"]) == ("audit.html", 2)
+    expected = {"coverage@2": 4 / 6, "apt@2": 0.625, "gini@2": 0.5, "popularity@2": 1.625, "users": 4}
+    expected |= {"novelty@2": (3 * (math.log2(4 / 3) + 2) / 2 + 2) / 4}
+    expected |= {"recall@2": 0.625, "recall_niche@2": 0.625, "users_niche": 4, "users_head": 0}
+    second = 1 / math.log2(3)
+    expected |= {"ndcg@2": (second / (1 + second) + 0 + 1 + second) / 4}
+    assert {name: recs["metrics"][name] for name in expected} == pytest.approx(expected)
+    assert recs["metrics"]["recall_head@2"] is None
+    counts = {
+        "rows": 7, "duplicates": 0, "lists": 4, "places": 7, "short_lists": 1, "unknown_users": 1,
+        "users_without_list": 1, "unknown_items": 1, "places_on_unknown_items": 1, "places_on_used_items": 2,
+    }  # fmt: skip
+    assert {name: recs[name] for name in counts} == counts
+    said = " ".join(found["remarks"]).replace("\N{NO-BREAK SPACE}", " ")
+    assert "judged at length 2, for the longest has no more items" in said
+    assert "1 of 7 test pairs are in the log already" in said
+    assert "17 % of the test pairs are of items that are not in the log" in said
+
+
+def test_without_a_test_part_only_exposure(icpe):
+    code, out, _ = icpe("--recs", "recs.csv", "-n", "1", "-o", "pages/one.html", "--json")
+    metrics = json.loads(out)["recs"]["recs"]["metrics"]
+    assert code == 0
+    assert set(metrics) == {"coverage@1", "apt@1", "gini@1", "popularity@1", "novelty@1", "users"}
+    assert (metrics["apt@1"], metrics["coverage@1"]) == (0.5, 0.5)  # hit, x, z, hit of the six items known
+    assert Path("pages/one.html").exists()
+
+
+def test_figures_of_a_set_do_not_depend_on_the_others(icpe):
+    Path("after.tsv").write_text("kunde\tsku\tplatz\nb\tw\t0\nb\tganz neu\t3\nb\tw\t4\na\ty\t0\n", encoding="utf-8")
+    mapped = [f"--recs-column=new:{pair}" for pair in ("user_id=kunde", "item_id=sku", "rank=platz")]
+    both = icpe("--recs", "old=recs.csv", "--recs", "new=after.tsv", *mapped, "--test", "later.csv", "--json")
+    assert both[0] == 0, both
+    both = json.loads(both[1])["recs"]
+    alone = json.loads(icpe("--recs", "old=recs.csv", "--test", "later.csv", "--json")[1])["recs"]
+    assert both["old"] == alone["old"]
+    assert (both["new"]["order"], both["new"]["duplicates"], both["new"]["places"]) == ("rank", 1, 3)
+
+
+def test_the_terminal_and_the_page_say_what_was_met(icpe):
+    code, out, err = icpe("--recs", "recs.csv", "--test", "later.csv", "--user", "b")
+    assert (code, err) == (0, "")
+    flat = " ".join(out.replace("\N{NO-BREAK SPACE}", " ").split())
+    page = Path("audit.html").read_text(encoding="utf-8")
+    for sentence in (
+        "recs puts 62 % of the list places on niche items, which are 80 % of the catalogue and take 57 % of the log.",
+        "29 % of the places are things people already used.",
+        "14 % of the places are on items that are not in the log, 1 in all; they count as niche.",
+        "Users who are not in the log: 1 of 4.",
+        "Lists shorter than 2: 1 of 4.",
+    ):
+        assert sentence in flat
+        assert sentence in page.replace("\N{NO-BREAK SPACE}", " ")
+    assert "look at audit.html" in flat
+    again = "icpe audit --log log.csv --recs recs.csv --test later.csv --user b --column user_id=who"
+    assert again in page
+    assert "<h3>User b</h3>" in page
+    assert Interactions.read("log.csv", {"user_id": "who", "item_id": "what", "timestamp": "on"}).content_hash in page
+
+
+def test_mistakes_are_told_in_one_line(icpe, monkeypatch):
+    files = {
+        "empty.csv": "", "header.csv": "user_id,item_id\n", "other.csv": "user_id,item_id\na,HIT\n",
+        "rank.csv": "user_id,item_id,rank\na,hit,first\n", "named.csv": "uid,item_id\na,hit\n",
+        "bare.csv": "1,2\n3,4\n", "same.csv": "who;what\na;hit\n", "nobody.csv": "who;what\nzoe;hit\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        Path(name).write_text(text)
+    pl.DataFrame({"user_id": [1], "item_id": [2]}).write_parquet("ints.parquet")
+    before = sorted(Path().iterdir())
+    for arguments, message in (
+        (["--recs", "empty.csv"], "empty.csv is empty (0 bytes)"),
+        (["--recs", "header.csv"], "header.csv has no rows"),
+        (["--recs", "other.csv"], "no item of other.csv is in log.csv (such as 'HIT' and 'hit')"),
+        (["--recs", "rank.csv"], "rank.csv, row 2: 'rank' is 'first'"),
+        (["--recs", "named.csv"], "--recs-column user_id=uid"),
+        (["--recs", "bare.csv"], "--recs-no-header --recs-column user_id=0"),
+        (["--recs", "ints.parquet"], "'user_id' is text in log.csv (such as 'a') and integers in ints.parquet"),
+        (["--recs", "missing.csv"], "missing.csv does not exist"),
+        (["--recs", "recs.csv", "--recs", "recs.csv"], "two sets of lists are called 'recs'"),
+        (["--recs", "recs.csv", "-n", "9"], "n is 9, but the longest list has 2 items"),
+        (["--recs", "recs.csv", "--test", "same.csv"], "every pair of same.csv is in log.csv already"),
+        (["--recs", "recs.csv", "--test", "nobody.csv"], "no user of the lists has a test item"),
+        (["--recs", "recs.csv", "--user", "zoe"], "user 'zoe' has no list"),
+        (["--recs", "recs.csv", "-o", "audit.pdf"], "should end in .html"),
+        (["--recs", "recs.csv", "--recs-column", "old:rank=x"], "no set is called 'old'"),
+        (["--recs", "recs.csv", "--recs-column", "weight=x"], "columns has the key 'weight'"),
+    ):
+        code, out, err = icpe(*arguments)
+        assert (code, out) == (2, ""), arguments
+        assert message in err, err
+        assert len(err.splitlines()) == 1
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_file_without_header_and_a_name_with_an_equals_sign(icpe):
+    Path("a=b.csv").write_text("a,hit\nb,x\n")
+    mapped = ["--recs-no-header", "--recs-column", "user_id=0", "--recs-column", "item_id=1"]
+    code, out, _ = icpe("--recs", "a=b.csv", *mapped, "--json")
+    assert code == 0
+    assert json.loads(out)["recs"]["a=b"]["lists"] == 2
+
+
+def test_from_python_with_frames():
+    log = pl.DataFrame({"user_id": [1, 1, 2, 3], "item_id": [10, 11, 10, 10]})
+    old, new = ({"user_id": [1, 2, 3], "item_id": items} for items in ([12, 11, 11], [10, 10, 10]))
+    found = audit(log, {"old": pl.DataFrame(old), "new": pl.DataFrame(new).to_pandas()}, pl.DataFrame(old).to_arrow())
+    assert [found.values[name]["apt@1"] for name in ("old", "new")] == [1, 0]
+    assert [found.values[name]["recall@1"] for name in ("old", "new")] == [1, 0]
+    assert [one.seen for one in found.sets] == [0, 3]
+    with pytest.raises(ConfigError, match="no recommendations"):
+        audit(log, {})
+    with pytest.raises(DataError, match="'item_id' is integers in the log .* and text in"):
+        audit(log, pl.DataFrame(old), pl.DataFrame({"user_id": [1], "item_id": ["12"]}))
