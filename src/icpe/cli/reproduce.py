@@ -13,7 +13,8 @@ _WHAT = (
     "accuracy", "debiasing", "tradeoff", "ablation", "clusters", "alpha", "frontier", "weights", "case", "gradients",
     "theory", "all",
 )  # fmt: skip
-_QUICK_SEEDS, _QUICK_EPOCHS = "2", 8
+_QUICK_SEEDS = "2"
+_QUICK: dict[str, Any] = {"epochs": 10, "batch_size": 4096, "lr": 0.01}  # of [train]
 
 
 @click.command(cls=DottedCommand)
@@ -58,14 +59,15 @@ def reproduce(
 
     Example: icpe reproduce all --dataset demo --quick -o out
     """
-    from icpe.cli.compare import parse_seeds, shown
+    from icpe.cli._compare_shown import shown
+    from icpe.cli.compare import parse_seeds
     from icpe.report.reproduction import reproduce as make
     from icpe.studies.reproduce import STUDIES, Setting
 
     nothing = {"backbone": None, "method": None, "preset": None, "seed": None, "depths": ()}
     files = dict.fromkeys(("train_file", "valid_file", "test_file"))
     if quick:
-        dotted = {**dotted, "train": {"epochs": _QUICK_EPOCHS, **dotted.get("train", {})}}
+        dotted = {**dotted, "train": {**_QUICK, **dotted.get("train", {})}}
     base = make_config(dotted, data=dataset, **nothing, **files, **flags)
     names = list(STUDIES) if what == "all" else [what]
     with shown() as show:
@@ -75,7 +77,7 @@ def reproduce(
             folder=output,
             seeds=parse_seeds(seeds or (_QUICK_SEEDS if quick else "5")),
             backbones=_backbones(backbones),
-            preset=preset or _own_preset(dataset),
+            preset=_preset(preset, dataset),
             quick=quick,
             workers=workers,
             on_event=show,
@@ -115,8 +117,16 @@ def _backbones(text: str) -> list[str]:
     return names
 
 
-def _own_preset(dataset: str) -> str | None:
-    """The settings that come with the package for a data set."""
-    from icpe.model.presets import shipped_presets
+def _preset(name: str | None, dataset: str) -> str | None:
+    """The one asked for, or what comes with the package for a data set."""
+    from icpe.errors import ConfigError
+    from icpe.model.presets import read_presets, shipped_presets
 
-    return dataset if dataset in shipped_presets() else None
+    shipped = shipped_presets()
+    if name is None:
+        return dataset if dataset in shipped else None
+    if name.endswith(".toml"):
+        read_presets(Path(name))
+    elif name not in shipped:
+        raise ConfigError(f"--preset is {name!r}; expected one of {', '.join(shipped)}, or a file that ends in .toml")
+    return name

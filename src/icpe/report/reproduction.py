@@ -1,6 +1,7 @@
 """Studies of the paper as files: data, figures, tables, a text, and one page that shows them all."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,17 +9,28 @@ from typing import TYPE_CHECKING
 from icpe.files import write_atomically
 from icpe.report import reproduction_figures as drawn
 from icpe.report import science_figures as science
-from icpe.report.blocks import figures, section, write_page
+from icpe.report.blocks import commands, figures, header, pairs, paragraphs, section, write_page
 from icpe.report.figures import panels, save_figure
 from icpe.report.making import versions_table
 from icpe.report.trade_off import trade_off_figure
-from icpe.studies.reproduce import STUDIES, Finding, Setting
+from icpe.studies.reproduce import BACKBONES, STUDIES, Finding, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME, TEXT = "report.html", "findings.md"
 _SUFFIXES = (".svg", ".png")
+# What stands above figures on the page.
+_SHOWN = {
+    "tradeoff-recall": "Recall",
+    "tradeoff-ndcg": "NDCG",
+    "case-sizes": "Clusters",
+    "frontier-dials": "Dials that need no training",
+    "gradients": "How hard items pull",
+    "gradients-conflicts": "Conflicts",
+    "theory": "Influence of popularity before training",
+    "theory-bound": "Terms of the bound",
+}
 Drawings = dict[str, Callable[[], "Figure"]]
 
 
@@ -69,7 +81,7 @@ def drawings(finding: Finding) -> Drawings:
         return {what: lambda: drawn.dots(main, metrics)}
     if what == "tradeoff":
         runs, backbone = frames["runs"], main["backbone"][0]
-        return {f"tradeoff-{kind}": _trade_off(runs, backbone, kind) for kind in ("recall", "ndcg")}
+        return {f"tradeoff-{kind}": partial(trade_off_figure, runs, backbone, kind) for kind in ("recall", "ndcg")}
     if what == "case":
         return {what: lambda: drawn.two_lists(main), "case-sizes": lambda: drawn.cluster_popularity(frames["sizes"])}
     if what == "frontier":
@@ -77,11 +89,11 @@ def drawings(finding: Finding) -> Drawings:
     if what == "gradients":
         return {
             what: lambda: science.gradient_figure(main),
-            "gradients-conflicts": lambda: science.conflict_figure(frames["conflicts"], frames["arrows"]),
+            "gradients-conflicts": lambda: science.conflict_figure(finding.objects["conflicts"]),
         }
     if what == "theory":
         return {
-            what: lambda: science.exponent_figure(frames["points"], main),
+            what: lambda: science.exponent_figure(finding.objects["influence"]),
             "theory-bound": lambda: science.bound_figure(frames["bound"]),
         }
     simple: Drawings = {
@@ -101,7 +113,7 @@ def write_report(findings: Sequence[Finding], setting: Setting) -> Path:
         f"{held.count(True)} of {len(held)} claims of the paper held on {setting.dataset}, {held.count(False)} did not"
         + (f", and {held.count(None)} cannot be told." if None in held else ".")
     )
-    body = [f'<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{_about(setting)}</header>']
+    body = [header(title, _about(setting), [(lead, "")])]
     body += [section(finding.title, _shown(finding)) for finding in findings]
     body.append(section("How it was made", _made(setting, findings)))
     _write(setting.folder / TEXT, f"# {title}\n\n{lead}\n\n" + "\n".join(one.as_text() for one in findings))
@@ -109,59 +121,51 @@ def write_report(findings: Sequence[Finding], setting: Setting) -> Path:
 
 
 def _shown(finding: Finding) -> str:
-    claims = "".join(
+    rows = "".join(
         f"<tr><td>{escape(claim.said)}</td><td>{escape(claim.seen)}</td><td><b>{escape(claim.verdict)}</b></td></tr>"
         for claim in finding.claims
     )
-    heading = "<tr><th>The paper says</th><th>Seen here</th><th>So it</th></tr>"
-    table = f'<div class="wide"><table class="said">{heading}{claims}</table></div>' if claims else ""
-    notes = "".join(f"<p>{escape(note)}</p>" for note in finding.notes)
-    tables = "".join(table.as_html() for table in finding.tables.values())
-    pictures = figures(*((stem, "", draw) for stem, draw in drawings(finding).items()))
-    return f'{table}{notes}{tables}{pictures}<p class="small">{escape(finding.caption)}</p>'
+    heading = "<thead><tr><th>The paper says</th><th>Seen here</th><th>So it</th></tr></thead>"
+    claims = f'<div class="wide"><table class="said">{heading}{rows}</table></div>' if rows else ""
+    tables = "".join(table_html(table) for table in finding.tables.values())
+    pictures = figures(*((_SHOWN.get(stem, ""), "", draw) for stem, draw in drawings(finding).items()))
+    return claims + paragraphs(finding.notes) + tables + pictures + paragraphs([finding.caption], "small")
 
 
 def _about(setting: Setting) -> str:
     counts = setting.parts.manifest["counts"]["train"]
     sizes = ", ".join(f"{counts[what]:,} {what}" for what in ("users", "items", "interactions"))
     quick = " A quick version: fewer seeds and short training, not for conclusions." if setting.quick else ""
-    return f'<p class="about">{escape(setting.dataset)}: {sizes} in training.{quick}</p>'
+    return f"{setting.dataset}: {sizes} in training.{quick}"
 
 
 def _made(setting: Setting, findings: Sequence[Finding]) -> str:
     quick = " --quick" if setting.quick else ""
     seeds = ",".join(map(str, setting.seeds))
-    commands = "\n".join(
+    lines = [
         f"icpe reproduce {one.what} --dataset {setting.dataset} --seeds {seeds}{quick} -o {setting.folder.name}"
         for one in findings
-    )
-    hashes = "".join(
-        f"<li>{escape(name)}: <code>{escape(str(value))}</code></li>"
-        for name, value in setting.parts.manifest["hashes"].items()
-    )
-    return (
-        f"<pre>{escape(commands)}</pre><p>Every run is a folder below <code>runs</code> with all its settings. Content "
-        f"hashes of the first seed's split:</p><ul>{hashes}</ul>{versions_table()}"
-    )
-
-
-def _trade_off(runs: "object", backbone: str, kind: str) -> Callable[[], "Figure"]:
-    return lambda: trade_off_figure(runs, backbone, kind)  # type: ignore[arg-type]
+    ]
+    kept = "Every run is a folder below runs, with all its settings. Content hashes of the first seed's split:"
+    hashes = pairs({name: value or "unknown" for name, value in setting.parts.manifest["hashes"].items()})
+    return commands(lines) + paragraphs([kept]) + hashes + versions_table()
 
 
 def _front_drawings(finding: Finding) -> Drawings:
     front, points = finding.frames["frontier"], finding.frames["points"]
     found: Drawings = {
-        f"frontier-{backbone}": _front(front.filter(backbone=backbone), points.filter(backbone=backbone))
+        f"frontier-{backbone}": partial(
+            science.front_figure,
+            front.filter(backbone=backbone),
+            points.filter(backbone=backbone),
+            BACKBONES[backbone],
+        )
         for backbone in front["backbone"].unique(maintain_order=True)
     }
     if "dials" in finding.frames:
-        found["frontier-dials"] = lambda: science.dial_figure(finding.frames["dials"])
+        dials = finding.frames["dials"].partition_by("dial", as_dict=True, include_key=False, maintain_order=True)
+        found["frontier-dials"] = lambda: science.dial_figure({str(key[0]): frame for key, frame in dials.items()})
     return found
-
-
-def _front(front: "object", points: "object") -> Callable[[], "Figure"]:
-    return lambda: science.front_figure(front, points)  # type: ignore[arg-type]
 
 
 def _write(path: Path, text: str) -> None:

@@ -73,6 +73,7 @@ def run_grid(
     on_event: Callable[[Event], None] | None = None,
     keep_checkpoints: bool = False,
     subject: str | None = "icpe",
+    tables: bool = True,
 ) -> Grid:
     """Train every cell with every seed, and give all that came out; runs that are there already are not done again.
 
@@ -89,6 +90,7 @@ def run_grid(
         on_event: called whenever something happens.
         keep_checkpoints: of finished runs too, which take most of the space.
         subject: label or method that the tables test against the others.
+        tables: whether to write tables beside the runs; without, several grids can share a folder of runs.
 
     Raises:
         ConfigError: a setting is wrong, a run of other settings is in the way, or somebody else works in the folder.
@@ -101,7 +103,7 @@ def run_grid(
         for seed in seeds:
             refuse_other(cell.run_config(seed), run_folder(folder, cell, seed))
     with alone_in(folder, storage is not None), hand_out(storage, folder) as handing:
-        working = _Working(cells, seeds, folder, handing, on_event, keep_checkpoints, subject)
+        working = _Working(cells, seeds, folder, handing, on_event, keep_checkpoints, subject, tables)
         working.look(workers)
         try:
             working.run(workers)
@@ -109,10 +111,12 @@ def run_grid(
             # A database that is gone must not hide why we stop; others will see that our process is no more.
             with suppress(Exception):
                 handing.give_back()
-            write_so_far(working.grid(), subject)
+            if tables:
+                write_so_far(working.grid(), subject)
             raise
         grid = working.grid()
-        write_all(grid, subject)
+        if tables:
+            write_all(grid, subject)
     return grid
 
 
@@ -137,7 +141,9 @@ class _Working:
         on_event: Callable[[Event], None] | None,
         keep_checkpoints: bool,
         subject: str | None,
+        tables: bool,
     ) -> None:
+        self._tables = tables
         self._cells, self._seeds, self._folder = cells, seeds, folder
         self._handing, self._on_event, self._keep, self._subject = handing, on_event, keep_checkpoints, subject
         # All cells of a seed before the next seed: what is there can be compared at any time.
@@ -225,7 +231,7 @@ class _Working:
         else:
             self._handing.done(self._name(place))
             self._receive(place, "finished")
-        if time.monotonic() - self._written > _WRITE_EVERY:
+        if self._tables and time.monotonic() - self._written > _WRITE_EVERY:
             write_so_far(self.grid(), self._subject)
             self._written = time.monotonic()
 

@@ -48,7 +48,7 @@ def case(setting: Setting) -> Finding:
     claims = [
         Claim(
             "for one user, ICPE's list of five has niche items where Normal's has none, and the lists share several.",
-            f"user {user}: {niche['Normal']} niche items with Normal, {niche['ICPE']} with ICPE, {common} items in both; "
+            f"user {user}: {niche['Normal']} niche items with Normal, {niche['ICPE']} with ICPE, {common} in both; "
             f"{hits['Normal']} and {hits['ICPE']} are in the test part. One user proves nothing.",
             niche["ICPE"] > niche["Normal"] and common > 1,
         ),

@@ -39,7 +39,8 @@ def frontier(setting: Setting) -> Finding:
         else []
     )
     frames = {"frontier": front, "points": others, **({"dials": dials} if dials is not None else {})}
-    caption = f"{setting.caption()} Losses are means over training pairs, after {_epochs(setting)} epochs without early stopping."
+    trained = f"after {_epochs(setting)} epochs without early stopping"
+    caption = f"{setting.caption()} Losses are means over training pairs, {trained}."
     return Finding(
         "frontier", "Pareto front of head and niche loss (paper Fig. 9a)", claims, caption, frames, notes=notes
     )
@@ -80,12 +81,12 @@ def gradients(setting: Setting) -> Finding:
         "arrows": found.arrows.with_columns(pl.col("item_id").cast(pl.String)),
     }
     notes = [f"The two directions of the arrows hold {sum(found.explained):.0%} of the four vectors."]
-    return Finding("gradients", title, claims, setting.caption(), frames, notes=notes)
+    return Finding("gradients", title, claims, setting.caption(), frames, notes=notes, objects={"conflicts": found})
 
 
 def theory(setting: Setting) -> Finding:
     """Section 4: the exponent of gradient influence, and the terms of the generalisation bound."""
-    fits, points = [], []
+    fits, points, influence = [], [], {}
     for backbone in setting.backbones:
         setting.stage(f"gradient influence on {BACKBONES[backbone]}")
         settings = _normal(setting, backbone).expanded().backbone
@@ -95,6 +96,7 @@ def theory(setting: Setting) -> Finding:
             initialisations=2 if setting.quick else 10,
             items=60 if setting.quick else 200,
         )
+        influence[BACKBONES[backbone]] = found
         fits.append(found.fits)
         points.append(found.points.with_columns(pl.lit(backbone).alias("backbone")))
     setting.stage("terms of the bound")
@@ -114,14 +116,8 @@ def theory(setting: Setting) -> Finding:
     )
     notes = ["The terms are estimates over the states of one run; docs/theory.md says how they are made."]
     frames = {"theory": table, "points": pl.concat(points), "bound": terms}
-    return Finding(
-        "theory",
-        "Influence of popularity on gradients, and the bound (paper Section 4)",
-        claims,
-        setting.caption(),
-        frames,
-        notes=notes,
-    )
+    title = "Influence of popularity on gradients, and the bound (paper Section 4)"
+    return Finding("theory", title, claims, setting.caption(), frames, notes=notes, objects={"influence": influence})
 
 
 def _dials(setting: Setting) -> tuple[pl.DataFrame | None, dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -40,6 +41,7 @@ class Finding:
         frames: data by name; the one named as ``what`` is drawn.
         tables: to be read, by name.
         notes: sentences that do not belong to a claim.
+        objects: what figures need besides, by name.
     """
 
     what: str
@@ -49,6 +51,7 @@ class Finding:
     frames: dict[str, pl.DataFrame]
     tables: Mapping[str, Table] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    objects: Mapping[str, Any] = field(default_factory=dict)
 
     def as_text(self) -> str:
         """Title, claims and notes as paragraphs of Markdown."""

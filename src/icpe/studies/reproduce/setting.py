@@ -98,7 +98,9 @@ class Setting:
         Raises:
             IcpeError: nothing at all could be trained.
         """
-        grid = run_grid(cells, seeds or self.seeds, self.folder, workers=self.workers, on_event=self.on_event)
+        grid = run_grid(
+            cells, seeds or self.seeds, self.folder, workers=self.workers, on_event=self.on_event, tables=False
+        )
         if grid.results.is_empty():
             raise IcpeError(f"no run could be trained: {grid.failures[0].reason if grid.failures else 'none was due'}")
         return grid
@@ -126,10 +128,11 @@ class Setting:
         """How it was measured."""
         split = {"kind": "unbiased", **self.base.split}
         cut = split["kind"] + (f" ({split['mode']})" if "mode" in split else "")
-        seeds = len(grid.seeds) if grid is not None else 1
-        words = [f"{self.dataset}, split {cut}, {seeds} seed{'s' if seeds > 1 else ''}, test part, lists of 20."]
-        if grid is not None:
-            words.append(_tuning(grid))
+        if grid is None:
+            words = [f"{self.dataset}, split {cut}, seed {self.seeds[0]}."]
+        else:
+            seeds = f"{len(grid.seeds)} seed{'s' if len(grid.seeds) > 1 else ''}"
+            words = [f"{self.dataset}, split {cut}, {seeds}, test part, lists of 20.", _tuning(grid)]
         if self.quick:
             words.append("A quick version: fewer seeds and short training; not for conclusions.")
         return " ".join(words)

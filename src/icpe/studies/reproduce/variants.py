@@ -210,7 +210,7 @@ def _parts_claims(found: pl.DataFrame, theirs: pl.DataFrame, first: str) -> list
             Claim(
                 f"{said}.",
                 f"{first}: {', '.join(changes)}.",
-                all(without[metric] <= rows[first][metric] for metric in _ABLATION),
+                all(without[metric] < rows[first][metric] for metric in _ABLATION),
             )
         )
     return claims

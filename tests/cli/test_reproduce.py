@@ -1,0 +1,56 @@
+"""``icpe reproduce`` from the outside: all studies on a small log, continued, and told in one line where it cannot."""
+
+import json
+
+import polars as pl
+import pytest
+
+from icpe.cli import run
+from icpe.testing import skewed_log
+
+SMALL = ["--seeds", "1", "--quick", "--k-core", "1", "--train.epochs", "1", "--backbone.dim", "8"]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("reproduce") / "log.csv"
+    skewed_log(users=60, items=40, pairs=900).write(path)
+    return path
+
+
+@pytest.mark.slow
+def test_everything_is_made_from_one_command_and_not_trained_twice(log, capsys):
+    folder = log.parent / "out"
+    command = ["reproduce", "all", "--dataset", str(log), "-o", str(folder), "--backbones", "mf,lightgcn", *SMALL]
+    assert run([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["studies"]) == 11
+    assert all(one["said"] and one["seen"] for claims in told["studies"].values() for one in claims)
+    for stem in ("accuracy", "debiasing", "ablation", "clusters", "alpha", "weights", "case", "gradients", "theory"):
+        assert (folder / f"{stem}.svg").stat().st_size > 1000
+        assert (folder / f"{stem}.png").stat().st_size > 1000
+        assert pl.read_parquet(folder / f"{stem}.parquet").height > 0
+    assert (folder / "accuracy.tex").read_text(encoding="utf-8").count("ICPE") >= 2
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") >= 15
+    assert "A quick version" in page
+    results = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")}
+    assert len(results) >= 20
+    assert run(["reproduce", "ablation", *command[2:]]) == 0
+    assert results == {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing", "--dataset", "demo"], "'nothing' is not one of"),
+        (["alpha", "--dataset", "nosuchdata"], "nosuchdata"),
+        (["alpha", "--dataset", "demo", "--backbones", "bert"], "--backbones has 'bert'"),
+        (["alpha", "--dataset", "demo", "--seeds", "many"], "many"),
+        (["alpha", "--dataset", "demo", "--preset", "nosuch"], "nosuch"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(arguments, said, tmp_path, capsys):
+    assert run(["reproduce", *arguments, "-o", str(tmp_path / "out")]) == 2
+    assert said in capsys.readouterr().err
+    assert not list((tmp_path / "out").glob("runs/*"))
