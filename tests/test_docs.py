@@ -34,7 +34,7 @@ def own_log(tmp_path, monkeypatch):
 
 
 def test_readme_has_what_is_tested():
-    assert [kind for kind, _ in BLOCKS] == ["console", "console", "console", "console", "python", "console"]
+    assert [kind for kind, _ in BLOCKS] == ["console", "console", "console", "console", "console", "python", "console"]
 
 
 def test_readme(own_log, capsys):
