@@ -85,6 +85,7 @@ def dial_figure(dials: Mapping[str, pl.DataFrame], points: Mapping[str, tuple[fl
                 ha="center",
                 fontsize=8,
                 color=shade,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.8},
             )
     for place, (label, (apt, ndcg)) in enumerate((points or {}).items(), len(dials)):
         axes.plot(apt, ndcg, _MARKERS[place % len(_MARKERS)], color=GREY, markersize=8)
@@ -154,7 +155,7 @@ def conflict_figure(found: Conflicts) -> "Figure":
 
 def _share_text(share: float) -> str:
     shown = "over 99.9 %" if share > 0.999 else f"{share:.1%}".replace("%", " %")
-    return f"Four gradients; the plane holds {shown} of them"
+    return f"Along the main directions ({shown})"
 
 
 def exponent_figure(found: Mapping[str, Influence], place: str = "rows", also: str = "common") -> "Figure":
@@ -235,6 +236,9 @@ def _draw_arrows(axes: Any, arrows: Sequence[dict[str, Any]], window: Sequence[f
     """Arrows from the origin; the window (left, right, bottom, top) is in units of ``unit``."""
     unit = unit if unit > 0 else 1.0
     for one in arrows:
+        if np.hypot(one["x"], one["y"]) < 0.08 * unit:  # shorter than its head
+            axes.plot(one["x"], one["y"], "o", color=_SHADES[one["name"]], markersize=4)
+            continue
         style = {"arrowstyle": "-|>", "color": _SHADES[one["name"]], "shrinkA": 0, "shrinkB": 0, "linewidth": 1.6}
         if one["name"] == "sum":
             style["linestyle"] = ":"
