@@ -131,6 +131,10 @@ class Table:
         found = [f"{metric}{rest}" for metric in self.metrics for rest in ("", "_std", "_p", "_p_holm")]
         return pl.DataFrame(rows, schema={**schema, **dict.fromkeys(found, pl.Float64)})
 
+    def cells(self) -> tuple[list[str], list[render.Group]]:
+        """Headings of the columns, and for each backbone its rows as they are shown, for renderings of your own."""
+        return self._heading(), self._groups()
+
     def _heading(self) -> list[str]:
         return [metric_name(metric) for metric in self.metrics]
 
