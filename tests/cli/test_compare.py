@@ -14,6 +14,7 @@ import pytest
 from icpe.cli import run
 from icpe.cli._compare_shown import Board, line
 from icpe.cli.compare import parse_seeds
+from icpe.errors import DataError
 from icpe.model.config import RunConfig
 from icpe.model.run import Run
 from icpe.studies.grid import Cell, Event
@@ -66,6 +67,8 @@ def test_a_comparison(icpe, log_file):
     ]
     assert out.startswith(Path("cmp/table.txt").read_text())
     assert "Recall@5 niche ↑" in out
+    assert "Everything is in cmp: report.html, table.md" in out
+    assert "MACR" in Path("cmp/report.html").read_text()
     assert "All with default or given settings, none tuned." in out.replace("\n", " ")
     code, out, err = icpe(*command, "--json", "--subject", "macr")
     assert (code, err) == (0, "")
@@ -80,6 +83,22 @@ def test_a_comparison(icpe, log_file):
     assert code == 0, err
     before, after = (pl.read_parquet(f"{name}/results.parquet") for name in ("cmp", "other"))
     assert before.filter(pl.col("label") == "Popularity").equals(after)
+
+
+def test_a_report_that_cannot_be_made_costs_nothing_else(icpe, log_file, monkeypatch):
+    command = ["compare", log_file, "--methods", "popularity", "--seeds", "1", "-o"]
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["icpe.cli.compare"], "find_spec", lambda name: None)
+        code, out, _ = icpe(*command, "plain")
+    assert (code, Path("plain/report.html").exists(), "report.html" in out) == (0, False, False)
+
+    def broken(*arguments):
+        raise DataError("a run is damaged")
+
+    monkeypatch.setattr("icpe.report.comparison.comparison_report", broken)
+    code, out, err = icpe(*command, "plain")
+    assert (code, err) == (0, "no report.html: a run is damaged\n")
+    assert "Popularity" in out
 
 
 def test_a_preset_marks_what_it_does_not_have(icpe, log_file):

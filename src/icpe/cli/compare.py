@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,7 @@ def compare(
         except KeyboardInterrupt:
             click.echo(f"all that was trained is kept in {output}; the same command goes on from there", err=True)
             raise
+    _write_report(grid, subject)
     if as_json:
         print_json(_as_json(grid, subject))
     else:
@@ -191,6 +193,20 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
+def _write_report(grid: "Grid", subject: str) -> None:
+    """The page, where matplotlib is there; without it, or if something is wrong with it, the tables are enough."""
+    from icpe.errors import IcpeError
+
+    if find_spec("matplotlib") is None:
+        return
+    from icpe.report.comparison import comparison_report
+
+    try:
+        comparison_report(grid, grid.folder / "report.html", subject)
+    except IcpeError as error:
+        click.echo(f"no report.html: {error}", err=True)
+
+
 def _as_text(grid: "Grid", subject: str) -> str:
     from icpe.studies.tables import table_of
 
@@ -201,7 +217,9 @@ def _as_text(grid: "Grid", subject: str) -> str:
             f"{left} runs are done or on their way on other machines: copy their runs/ into {grid.folder / 'runs'} and "
             "give the command again\n"
         )
-    return "\n".join([*lines, f"Everything is in {grid.folder}: table.md, table.tex, differences.md, results.parquet"])
+    page = "report.html, " if (grid.folder / "report.html").exists() else ""
+    files = f"{page}table.md, table.tex, differences.md, results.parquet"
+    return "\n".join([*lines, f"Everything is in {grid.folder}: {files}"])
 
 
 def _as_json(grid: "Grid", subject: str) -> dict[str, Any]:
