@@ -11,6 +11,7 @@ from icpe.report import reproduction_figures as drawn
 from icpe.report import science_figures as science
 from icpe.report.blocks import commands, figures, header, pairs, paragraphs, section, write_page
 from icpe.report.figures import panels, save_figure
+from icpe.report.grid_table import table_html
 from icpe.report.making import versions_table
 from icpe.report.trade_off import trade_off_figure
 from icpe.studies.reproduce import BACKBONES, STUDIES, Finding, Setting
