@@ -53,14 +53,15 @@ def reproduce(
 ) -> int:
     """Make a table or figure of the paper again, and say whether its claims held.
 
-    Each study leaves its data (Parquet), figures (SVG and PNG) and a text in the folder, and report.html shows them
-    all. Runs are kept in the folder and shared by the studies: what was stopped goes on, and `all` after `accuracy`
+    Each study leaves its data (Parquet), figures (SVG and PNG), a text and a page in the folder; after `all`, report.html
+    shows everything. Runs are kept in the folder and shared by the studies: what was stopped goes on, and `all` after `accuracy`
     trains only what is new. Settings have dotted flags, as of `icpe train`.
 
     Example: icpe reproduce all --dataset demo --quick -o out
     """
     from icpe.cli._compare_shown import shown
     from icpe.cli.compare import parse_seeds
+    from icpe.report.reproduction import page_of
     from icpe.report.reproduction import reproduce as make
     from icpe.studies.reproduce import STUDIES, Setting
 
@@ -93,7 +94,7 @@ def reproduce(
         print_json(
             {
                 "folder": str(output),
-                "report": str(output / "report.html"),
+                "report": str(page_of(setting, names)),
                 "studies": {
                     one.what: [{"said": c.said, "seen": c.seen, "held": c.held} for c in one.claims] for one in findings
                 },
@@ -102,7 +103,7 @@ def reproduce(
         return 0
     for one in findings:
         click.echo(one.as_text())
-    click.echo(f"  look at {output / 'report.html'}")
+    click.echo(f"  look at {page_of(setting, names)}")
     return 0
 
 

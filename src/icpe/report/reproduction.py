@@ -52,8 +52,13 @@ def reproduce(setting: Setting, names: Sequence[str]) -> list[Finding]:
         finding = STUDIES[name](setting)
         save_finding(finding, setting.folder)
         findings.append(finding)
-        write_report(findings, setting)
+        write_report(findings, setting, page_of(setting, names))
     return findings
+
+
+def page_of(setting: Setting, names: Sequence[str]) -> Path:
+    """Where the page about some studies is: ``report.html``, or named after the only one."""
+    return setting.folder / (NAME if len(names) > 1 else f"{names[0]}.html")
 
 
 def save_finding(finding: Finding, folder: Path) -> None:
@@ -106,8 +111,8 @@ def drawings(finding: Finding) -> Drawings:
     return {what: simple[what]}
 
 
-def write_report(findings: Sequence[Finding], setting: Setting) -> Path:
-    """One page about all studies made so far, and their texts as Markdown."""
+def write_report(findings: Sequence[Finding], setting: Setting, path: Path) -> Path:
+    """One page about all studies made so far, and, beside ``report.html``, their texts as Markdown."""
     held = [claim.held for finding in findings for claim in finding.claims]
     title = f"The paper's claims on {setting.dataset}"
     lead = (
@@ -117,8 +122,9 @@ def write_report(findings: Sequence[Finding], setting: Setting) -> Path:
     body = [header(title, _about(setting), [(lead, "")])]
     body += [section(finding.title, _shown(finding)) for finding in findings]
     body.append(section("How it was made", _made(setting, findings)))
-    _write(setting.folder / TEXT, f"# {title}\n\n{lead}\n\n" + "\n".join(one.as_text() for one in findings))
-    return write_page(title, "\n".join(body), setting.folder / NAME)
+    if path.name == NAME:
+        _write(setting.folder / TEXT, f"# {title}\n\n{lead}\n\n" + "\n".join(one.as_text() for one in findings))
+    return write_page(title, "\n".join(body), path)
 
 
 def _shown(finding: Finding) -> str:
@@ -126,7 +132,7 @@ def _shown(finding: Finding) -> str:
         f"<tr><td>{escape(claim.said)}</td><td>{escape(claim.seen)}</td><td><b>{escape(claim.verdict)}</b></td></tr>"
         for claim in finding.claims
     )
-    heading = "<thead><tr><th>The paper says</th><th>Seen here</th><th>So it</th></tr></thead>"
+    heading = "<thead><tr><th scope="col">The paper says</th><th scope="col">Seen here</th><th scope="col">So it</th></tr></thead>"
     claims = f'<div class="wide"><table class="said">{heading}{rows}</table></div>' if rows else ""
     tables = "".join(table_html(table) for table in finding.tables.values())
     pictures = figures(*((_SHOWN.get(stem, ""), "", draw) for stem, draw in drawings(finding).items()))
