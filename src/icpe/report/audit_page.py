@@ -168,8 +168,8 @@ def _gains(audit: Audit, one: AuditedLists) -> str:
     ):
         names = log.item_names(one.given.items.gather(chosen))
         rows = "".join(
-            f'<tr><th scope="row">{mark(bool(niche[item]))}{escape(str(name))}</th><td>{percent(float(had[item]))}</td>'
-            f"<td>{percent(float(got[item]))}</td></tr>"
+            f'<tr><th scope="row">{mark(bool(niche[item]))}{escape(str(name))}</th>'
+            f"<td>{100 * had[item]:.2f}&nbsp;%</td><td>{100 * got[item]:.2f}&nbsp;%</td></tr>"
             for item, name in zip(chosen.tolist(), names, strict=True)
         )
         heads = '<th scope="col">of the log</th><th scope="col">of the places</th>'

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -96,7 +97,8 @@ def _shown_runs(grid: Grid, table: Table, subject: str | None) -> list[RunRecord
         seeds = [seed for seed in first.seeds if seed in last.seeds]
         cells = [_cell(grid, row) for row in ([first, last] if first.label != last.label else [first])]
         if seeds and (len(cells) == 2 or len(here) == 1):
-            return read_runs([grid.run_folder(cell, seeds[0]) for cell in cells])
+            runs = read_runs([grid.run_folder(cell, seeds[0]) for cell in cells])
+            return [replace(run, label=cell.label) for run, cell in zip(runs, cells, strict=True)]
     return []
 
 

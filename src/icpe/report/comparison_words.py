@@ -35,7 +35,7 @@ def _against(subject: Row, baseline: Row, metrics: Sequence[str]) -> str:
         if ours is None or theirs is None or round(ours, 4) == round(theirs, 4):
             continue
         gained = (ours > theirs) == higher_is_better(metric)
-        (better if gained else worse).append(f"{_name(metric)} ({theirs:.4f} → {ours:.4f})")
+        (better if gained else worse).append(_name(metric))
     return (
         f"Against {baseline.label}, {subject.label} gains in {_listed(better)} and loses in {_listed(worse)}. "
         f"{'Means of one seed each.' if len(subject.seeds) < 2 else ''}"
@@ -47,11 +47,12 @@ def _rivals(table: Table, subject: Row) -> str:
     tests = [one for one in table.comparisons if (one.backbone, one.subject) == (subject.backbone, subject.label)]
     if not tests:
         return ""
-    ahead = _listed([_versus(one) for one in tests if one.better])
-    behind = _listed([_versus(one) for one in tests if not one.better])
+    unequal = [one for one in tests if round(one.difference, 4)]
+    ahead = _listed([_versus(one) for one in unequal if one.better])
+    behind = _listed([_versus(one) for one in unequal if not one.better])
     sure = sum(one.mark != "" for one in tests)
     chance = (
-        f"Of these {len(tests)} differences {sure or 'none'} {'is' if sure == 1 else 'are'} beyond chance."
+        f"{str(sure) if sure else 'None'} of these differences {'is' if sure == 1 else 'are'} beyond chance."
         if any(one.p is not None for one in tests)
         else "Whether that is chance cannot be told from the seeds there are."
     )
@@ -59,7 +60,7 @@ def _rivals(table: Table, subject: Row) -> str:
 
 
 def _versus(one: Comparison) -> str:
-    return f"{_name(one.metric)} ({one.rival}, {one.difference:+.4f}{one.mark})"
+    return f"{_name(one.metric)} ({one.rival}{one.mark})"
 
 
 def _winners(rows: Sequence[Row]) -> str:

@@ -11,7 +11,9 @@ _STYLES = ("{}", "<b>{}</b>", "<u>{}</u>")
 def table_html(table: Table) -> str:
     """One row per method, grouped by backbone, the best bold and the second underlined; the caption below."""
     heading, groups = table.cells()
-    columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in heading)
+    columns = "".join(
+        f'<th scope="col">{escape(name).replace(" ↑", "&nbsp;↑").replace(" ↓", "&nbsp;↓")}</th>' for name in heading
+    )
     body = []
     for backbone, rows in groups:
         body.append(f'<tr><th scope="rowgroup">{escape(backbone)}</th><td colspan="{len(heading)}"></td></tr>')

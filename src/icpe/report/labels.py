@@ -49,7 +49,7 @@ def place_labels(
     return chosen
 
 
-def label_points(axes: Any, points: FloatArray, names: Sequence[str], obstacles: FloatArray, size: float = 9) -> None:
+def label_points(axes: Any, points: FloatArray, names: Sequence[str], obstacles: FloatArray, size: float = 9.5) -> None:
     """Write names beside points of a figure that is otherwise finished.
 
     Args:

@@ -14,7 +14,7 @@ from icpe.studies.tables import FLOORS, backbone_name, metric_name
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIZE = (5.4, 4.2)
+SIZE = (4.8, 3.8)
 _MARKERS = "sD^vP<>XphHd"  # besides colours, for grey print and colour-blind readers
 
 
