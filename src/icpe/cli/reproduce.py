@@ -53,9 +53,9 @@ def reproduce(
 ) -> int:
     """Make a table or figure of the paper again, and say whether its claims held.
 
-    Each study leaves its data (Parquet), figures (SVG and PNG), a text and a page in the folder; after `all`, report.html
-    shows everything. Runs are kept in the folder and shared by the studies: what was stopped goes on, and `all` after `accuracy`
-    trains only what is new. Settings have dotted flags, as of `icpe train`.
+    Each study leaves its data (Parquet), figures (SVG and PNG), a text and a page in the folder; after `all`,
+    report.html shows everything. Runs are kept in the folder and shared by the studies: what was stopped goes on, and
+    `all` after `accuracy` trains only what is new. Settings have dotted flags, as of `icpe train`.
 
     Example: icpe reproduce all --dataset demo --quick -o out
     """

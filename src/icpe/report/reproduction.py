@@ -132,7 +132,8 @@ def _shown(finding: Finding) -> str:
         f"<tr><td>{escape(claim.said)}</td><td>{escape(claim.seen)}</td><td><b>{escape(claim.verdict)}</b></td></tr>"
         for claim in finding.claims
     )
-    heading = "<thead><tr><th scope="col">The paper says</th><th scope="col">Seen here</th><th scope="col">So it</th></tr></thead>"
+    names = "".join(f'<th scope="col">{name}</th>' for name in ("The paper says", "Seen here", "So it"))
+    heading = f"<thead><tr>{names}</tr></thead>"
     claims = f'<div class="wide"><table class="said">{heading}{rows}</table></div>' if rows else ""
     tables = "".join(table_html(table) for table in finding.tables.values())
     pictures = figures(*((_SHOWN.get(stem, ""), "", draw) for stem, draw in drawings(finding).items()))
