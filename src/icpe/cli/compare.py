@@ -71,8 +71,8 @@ def compare(
 
     rows, found = _cells(dotted, methods, backbones, cells, only, flags)
     numbers = parse_seeds(seeds) if seeds is not None else found or list(range(5))
-    with shown(rows, numbers) as show:
-        try:
+    try:
+        with shown(rows, numbers) as show:
             grid = run_grid(
                 rows,
                 numbers,
@@ -83,9 +83,9 @@ def compare(
                 keep_checkpoints=keep_checkpoints,
                 subject=subject,
             )
-        except KeyboardInterrupt:
-            click.echo(f"all that was trained is kept in {output}; the same command goes on from there", err=True)
-            raise
+    except KeyboardInterrupt:
+        click.echo(f"all that was trained is kept in {output}; the same command goes on from there", err=True)
+        raise
     _write_report(grid, subject)
     if as_json:
         print_json(_as_json(grid, subject))

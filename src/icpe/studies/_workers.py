@@ -234,7 +234,10 @@ def _serve(connection: Connection, work: Callable[..., Any]) -> None:
             arguments = connection.recv()
         except EOFError:
             return
-        connection.send(work(*arguments))
+        try:
+            connection.send(work(*arguments))
+        except KeyboardInterrupt:  # of a run that listens to Ctrl-C itself, and has saved its state by now
+            return
 
 
 def _end_with_parent() -> None:
