@@ -1,8 +1,8 @@
 """``icpe compare``: methods × backbones × seeds side by side."""
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -197,7 +197,7 @@ def _write_report(grid: "Grid", subject: str) -> None:
     """The page, where matplotlib is there; without it, or if something is wrong with it, the tables are enough."""
     from icpe.errors import IcpeError
 
-    if find_spec("matplotlib") is None:
+    if importlib.util.find_spec("matplotlib") is None:
         return
     from icpe.report.comparison import comparison_report
 
