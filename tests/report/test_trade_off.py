@@ -69,6 +69,21 @@ def test_points_are_means_and_bars_standard_deviations():
     assert len(set(markers)) == 2
 
 
+def test_names_stay_off_error_bars():
+    figure = trade_off_figure(results(), "mf")
+    axes = figure.axes[0]
+    figure.draw_without_rendering()
+    bars = [segment for one in axes.containers for part in one.lines[2] for segment in part.get_segments()]
+    assert len(bars) == 4
+    for text in axes.texts:
+        box = text.get_window_extent()
+        for bar in bars:
+            left, bottom, right, top = axes.transData.transform(bar).ravel()
+            assert not shared(
+                np.array([box.x0, box.y0, box.x1, box.y1]), np.array([left, bottom - 0.1, right, top + 0.1])
+            )
+
+
 def test_one_seed_has_no_bars_and_other_metrics_can_be_drawn():
     one = results().filter(seed=0)
     assert "ICPE $x$ &lt;b&gt;" in inline_svg(lambda: scatter_figure(one, "mf", "ndcg@20", "apt@20"), "trade-off")

@@ -74,6 +74,7 @@ def label_points(axes: Any, points: FloatArray, names: Sequence[str], obstacles:
     pixels = axes.transData.transform(points) * scale
     corners = obstacles.reshape(-1, 2)
     taken = (axes.transData.transform(corners) * scale).reshape(-1, 4) if len(corners) else np.zeros((0, 4))
+    taken = taken + np.array([-1, -1, 1, 1]) * _MARGIN / 2  # a line has no area of its own
     centres = place_labels(boxes + _MARGIN, pixels, area, taken)
     for name, point, shift, box in zip(names, points, centres - pixels, boxes, strict=True):
         far = not _beside(shift, box)
