@@ -18,6 +18,7 @@ from icpe.cli.doctor import doctor
 from icpe.cli.evaluate import evaluate
 from icpe.cli.recommend import recommend
 from icpe.cli.report import report
+from icpe.cli.reproduce import reproduce
 from icpe.cli.split import split
 from icpe.cli.train import train
 from icpe.cli.tune import tune
@@ -33,7 +34,7 @@ def cli() -> None:
     """
 
 
-for _command in (compare, audit, data, demo, doctor, evaluate, recommend, report, split, train, tune):
+for _command in (compare, audit, data, demo, doctor, evaluate, recommend, report, reproduce, split, train, tune):
     cli.add_command(_command)
 
 

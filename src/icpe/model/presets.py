@@ -103,6 +103,7 @@ def update_presets(path: Path, cells: Cells) -> None:
 
 
 def shipped_presets() -> dict[str, Traversable]:
+    """The files of presets that come with the package, by the name of the data set."""
     folder = files("icpe").joinpath("presets")
     found = sorted(folder.iterdir(), key=lambda one: one.name) if folder.is_dir() else []
     return {one.name.removesuffix(".toml"): one for one in found if one.name.endswith(".toml")}

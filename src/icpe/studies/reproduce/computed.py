@@ -58,8 +58,8 @@ def gradients(setting: Setting) -> Finding:
     cosine = found.niche["cosine"].to_numpy()
     known = pulls.filter(pl.col("gradient_norm") > 0)
     fit = power_fit(known["popularity"].to_numpy(), known["gradient_norm"].to_numpy())
-    by_group = {head: pulls.filter(head=head)["gradient_norm"].median() for head in (True, False)}
-    ratio = float(by_group[True] or 0.0) / float(by_group[False] or 1.0)
+    of_head, of_niche = (np.median(pulls.filter(head=head)["gradient_norm"].to_numpy()) for head in (True, False))
+    ratio = float(of_head / of_niche) if of_niche else float("inf")
     claims = [
         Claim(
             "gradients of head items are much larger than those of niche items.",
@@ -147,7 +147,7 @@ def _front_claims(front: pl.DataFrame, points: pl.DataFrame, backbone: str) -> l
     head, niche = ours["head_loss"].item(), ours["niche_loss"].item()
     below = ends.filter((pl.col("head_loss") <= head) & (pl.col("niche_loss") <= niche))
     beaten = ends.filter((pl.col("head_loss") > head) & (pl.col("niche_loss") > niche))
-    low, high = ends["head_loss"].min(), ends["head_loss"].max()
+    low, high = (float(edge) for edge in np.quantile(ends["head_loss"].to_numpy(), (0, 1)))
     return [
         Claim(
             "no point of the front is better than another in both losses.",
