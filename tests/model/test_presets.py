@@ -85,8 +85,8 @@ def test_a_wrong_setting_in_a_preset_is_told(tmp_path):
 
 def test_shipped_files_are_read_and_make_methods():
     """Whatever lies in the package: every cell names settings that exist."""
-    for name in presets._shipped():
-        for method, cells in read_presets(presets._shipped()[name]).items():
+    for name in presets.shipped_presets():
+        for method, cells in read_presets(presets.shipped_presets()[name]).items():
             for backbone, cell in cells.items():
                 config = RunConfig(method={"name": method, "preset": name}, backbone={"name": backbone})
                 config.train_settings(config.make_method())
@@ -95,7 +95,7 @@ def test_shipped_files_are_read_and_make_methods():
 
 
 def test_the_package_ships_lastfm():
-    assert "lastfm" in presets._shipped()
+    assert "lastfm" in presets.shipped_presets()
 
 
 def test_an_update_keeps_other_cells_and_drops_none(tmp_path):
