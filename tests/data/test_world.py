@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from icpe.data import open_log
 from icpe.data._names import GENRES, make_names
 from icpe.data.popularity import gini
 from icpe.data.world import World, _wanted, make_world
@@ -431,3 +432,11 @@ def test_memory_grows_with_the_log_and_not_with_users_times_items() -> None:
     assert len(world.log) == 200_000
     assert world.log.reading.duplicates == 0
     assert peak < 50 * 2**20  # a byte for each pair of user and item would be 200 MB
+
+
+def test_the_folder_of_a_world_is_opened_as_its_log(tmp_path):
+    world = make_world(users=60, items=40, interactions=900)
+    world.save(tmp_path / "world")
+    log = open_log(tmp_path / "world")
+    assert log.content_hash == world.log.content_hash
+    assert log.item_names(log.items[:2]).to_list() == world.log.item_names(world.log.items[:2]).to_list()

@@ -32,7 +32,17 @@ def open_log(
             find_dataset(name)
         except ConfigError as error:
             raise DataError(f"{name!r} is neither a file or folder nor a known data set: {error}") from None
-    return Interactions.read(Path(data), **options)
+    return Interactions.read(_log_in(Path(data), options), **options)
+
+
+def _log_in(path: Path, options: dict[str, Any]) -> Path:
+    """The log of a folder that ``icpe data make`` left, where items are named in another file; else the path itself."""
+    log, items = path / "log.parquet", path / "items.parquet"
+    if not (log.is_file() and items.is_file()):
+        return path
+    if options.get("item_info") is None:
+        options["item_info"] = items
+    return log
 
 
 def _open_dataset(name: str, data_dir: Path | None, progress: bool, options: dict[str, Any]) -> Interactions:
