@@ -58,7 +58,7 @@ def step_weights(
         feasibility: descend the violated constraints alone, where there are some.
 
     Example:
-        >>> step_weights(np.array([1.0, 1.0]), np.eye(2), preference_vectors(3), chosen=1).tolist()
+        >>> step_weights(np.array([1.0, 1.0]), np.eye(2), preference_vectors(3), chosen=1).round(9).tolist()
         [0.5, 0.5]
     """
     others = np.delete(preferences, chosen, axis=0) - preferences[chosen]
