@@ -435,7 +435,7 @@ def test_memory_grows_with_the_log_and_not_with_users_times_items() -> None:
 
 
 def test_the_folder_of_a_world_is_opened_as_its_log(tmp_path):
-    world = make_world(users=60, items=40, interactions=900)
+    world = make_world(users=40, items=30, interactions=200, rng=3)
     world.save(tmp_path / "world")
     log = open_log(tmp_path / "world")
     assert log.content_hash == world.log.content_hash
