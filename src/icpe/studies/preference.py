@@ -80,8 +80,8 @@ class PreferenceTraining(Normal):
     Gram matrix is of the gradients on the shared parameters, where the two losses meet, at all training pairs (at most
     65,536 drawn ones where gradients are taken at rows) and renewed four times an epoch: often enough to notice a
     constraint that becomes active, at about the cost of two or three steps each. The factors hold for all parameters,
-    so that what is minimised is one loss, and where one is below 0 it is 0 here: the items' own rows, which the matrix
-    does not see, would raise that loss without end (measured: a head loss of 5.5 where 0.2 was within reach).
+    so that what is minimised is one loss. Where one is below 0 it is 0 here, and the other 1: the items' own rows, which
+    the matrix does not see, would be trained to raise that loss, and positives would weigh less against negatives.
 
     Args:
         backbone: the model to train.
