@@ -78,10 +78,11 @@ class PreferenceTraining(Normal):
 
     Minimised is a_h·L_h + a_n·L_n + L⁻ with a_h + a_n = 1: Normal has a_h = the head's share of the positives. The
     Gram matrix is of the gradients on the shared parameters, where the two losses meet, at all training pairs (at most
-    65,536 drawn ones where gradients are taken at rows) and renewed four times an epoch: often enough to notice a
-    constraint that becomes active, at about the cost of two or three steps each. The factors hold for all parameters,
-    so that what is minimised is one loss. Where one is below 0 it is 0 here, and the other 1: the items' own rows, which
-    the matrix does not see, would be trained to raise that loss, and positives would weigh less against negatives.
+    65,536 drawn ones where gradients are taken at rows), renewed four times an epoch: each renewal is a pass over
+    these pairs, and seldom ones notice late that a constraint has become active. The factors hold for all parameters,
+    so that what is minimised is one loss. Where one is below 0 it is 0 here, and the other 1: the items' own rows,
+    which the matrix does not see, would be trained to raise that loss, and positives would weigh less against
+    negatives.
 
     Args:
         backbone: the model to train.
