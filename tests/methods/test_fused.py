@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from icpe.methods import fused
-from icpe.methods.fused import bce_on_rows, bpr_on_rows, softmax_on_rows
+from icpe.methods.fused import bce_on_rows, bpr_on_rows, softmax_in_groups, softmax_on_rows
 
 SIZE, DIM = 7, 5
 LOSSES = {
@@ -147,3 +147,41 @@ def test_gradients_are_handed_out_once():
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="compute the loss again"):
         loss.backward()
+
+
+@pytest.mark.parametrize("extras", EXTRAS)
+@pytest.mark.parametrize("group", [1, 2, 3, 7, 20])
+def test_groups_equal_torch(monkeypatch, group, extras):
+    """Whole groups, a rest, single rows, fewer rows than a group; one item comes twice in a group."""
+    users, items, more = inputs(0, EXTRAS[extras])
+    codes = torch.tensor([4, 4, 1, 2, 3, 2, 5])
+    wanted = [users, items, *([more["offset"]] if "offset" in more else [])]
+    found = softmax_in_groups(users, items, 0.3, codes, group, **more)
+    grads = torch.autograd.grad(found, wanted)
+    monkeypatch.setattr(fused, "closed", lambda *_: False)
+    expected = softmax_in_groups(users, items, 0.3, codes, group, **more)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    for one, other in zip(grads, torch.autograd.grad(expected, wanted), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_groups_by_hand():
+    """Rows 0 to 2 are a group, in which 0 and 1 have the same item, and 3 and 4 are the rest."""
+    users, items, more = inputs(0, ("offset", "weight"))
+    users, items = users[:5].detach(), items[:5].detach()
+    offset, weight = (more[name].detach()[:5] for name in ("offset", "weight"))
+    cosine = (users / users.norm(dim=1)[:, None]) @ (items / items.norm(dim=1)[:, None]).T
+    logits = (cosine / 0.3 + offset).exp()
+    against = {0: [2], 1: [2], 2: [0, 1], 3: [4], 4: [3]}
+    losses = [
+        -(logits[row, row] / (logits[row, row] + logits[row, peers].sum())).log() for row, peers in against.items()
+    ]
+    found = softmax_in_groups(users, items, 0.3, torch.tensor([8, 8, 1, 2, 3]), 3, offset=offset, weight=weight)
+    torch.testing.assert_close(found, (weight * torch.stack(losses)).mean())
+
+
+def test_one_group_is_the_batch():
+    users, items, more = inputs(0, EXTRAS["all"])
+    codes = torch.tensor([4, 4, 1, 2, 3, 2, 5])
+    whole, grouped = (softmax_on_rows(users, items, 0.3, codes=codes, group=group, **more) for group in (0, SIZE))
+    torch.testing.assert_close(whole, grouped)

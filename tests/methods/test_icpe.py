@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from icpe import ICPE, MF, ConfigError, LightGCN, NeuMF, Normal, make_world, split
-from icpe.methods import Batch
+from icpe.methods import Batch, InBatch
 from icpe.methods.propensity import Autoencoder, GlobalPropensity, PropensityOffset, _Kernels, _Torch
 from icpe.models.base import Backbone
 from icpe.rng import stream
@@ -323,8 +323,10 @@ def test_average_of_batches_moves_slowly():
         {"in_batch": True, "negatives": 4, "weights_on": "shared", "gram": "ema"},
         {"propensity": "popularity", "features": "popularity", "weights_on": "shared"},
         {"features": "plain", "recluster_every": 3, "detach": True, "weights_on": "shared"},
+        {"peers": 3, "shrink": 0.1},
+        {"peers": 4, "propensity": "popularity", "weights_on": "shared"},
     ],
-    ids=["default", "paper", "in-batch", "popularity", "plain"],
+    ids=["default", "paper", "in-batch", "popularity", "plain", "peers", "fixed peers"],
 )
 def test_contract_of_methods(settings):
     some = {} if not settings else {"backbones": [lambda: MF(dim=4, init_std=0.1)]}
@@ -345,6 +347,10 @@ def test_contract_of_methods(settings):
         ({"recluster_every": "never"}, "recluster_every is 'never'"),
         ({"loss": "bce", "in_batch": True}, "in_batch"),
         ({"weights_on": "items"}, "weights_on is 'items'"),
+        ({"peers": -1}, "peers is -1"),
+        ({"peers": 8, "loss": "bce"}, "peers is 8 with loss='bce'"),
+        ({"peers": 8, "in_batch": True}, "peers is 8 with in_batch=True"),
+        ({"peers": 8, "gram": "ema"}, "peers is 8 with gram='ema'"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):
@@ -470,3 +476,51 @@ def test_propensity_lets_go_of_what_a_step_needed():
     for _ in range(3):
         net(torch.ones(5, 6)).sum().backward()
     assert living() == before
+
+
+@pytest.mark.parametrize("backbone", ["mf", "lightgcn"])
+def test_peers_with_fixed_propensity_are_the_in_batch_softmax(backbone):
+    """κ·log popularity less log popularity is a logQ correction of 1 − κ, and one group is the batch."""
+    batch = Batch(torch.tensor([0, 1, 2, 3]), torch.tensor([5, 6, 7, 5]), torch.empty(0, dtype=torch.int64))
+    results = []
+    for make in (
+        lambda one: ICPE(one, peers=4, propensity="popularity", kappa=0.7, weights_on="none", temperature=0.3),
+        lambda one: InBatch(one, correction=0.3, temperature=0.3, reg=0.0),
+    ):
+        method = make(BACKBONES[backbone]())
+        method.build(LOG, stream(0, "test"))
+        loss = method.double().eval().loss(batch)
+        results.append([loss.detach(), *torch.autograd.grad(loss, list(method.backbone.parameters()))])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("weights_on", ["all", "shared", "none"])
+def test_peers_by_hand(weights_on):
+    """A learned S^g, cluster weights and a group that is not full, from the formula; S^n + S^g less log popularity."""
+    method = built(BACKBONES["mf"], peers=3, weights_on=weights_on, alpha=0.3, shrink=0.2)
+    method.double()
+    method.clusters.item_weight.copy_(torch.linspace(0.5, 1.5, len(method.clusters.item_weight)))
+    users, items = torch.tensor([0, 1, 2, 3, 4]), torch.tensor([5, 6, 5, 8, 9])
+    tables = [one.detach().clone().requires_grad_() for one in method.backbone.reps()]
+    cosine = F.normalize(tables[0][users], dim=1) @ F.normalize(tables[1][items], dim=1).T
+    propensity = 0.3 * method.propensity(tables[1][items])
+    logits = (0.7 / method.temperature * cosine + propensity - method.log_popularity[items]).exp()
+    apart = (items[:, None] != items) & (torch.arange(5)[:, None] // 3 == torch.arange(5) // 3)
+    own = logits.diagonal()
+    losses = -(own / (own + (logits * apart).sum(1))).log()
+    weight = method.clusters.item_weight[items]
+    expected = (losses * (weight if weights_on == "all" else 1)).mean() + 0.2 * propensity.var(correction=0)
+    found = method.loss(Batch(users, items, torch.empty(0, dtype=torch.int64)))
+    torch.testing.assert_close(found.detach(), expected.detach())
+    grads = torch.autograd.grad(found, list(method.backbone.reps()))
+    by_formula = torch.autograd.grad(expected, tables, retain_graph=True)
+    torch.testing.assert_close(grads[1], by_formula[1])
+    if weights_on == "shared":  # the users' gradient alone is weighed
+        by_formula = torch.autograd.grad((losses * weight).mean(), tables)
+    torch.testing.assert_close(grads[0], by_formula[0])
+
+
+def test_peers_need_inner_products():
+    with pytest.raises(ConfigError, match=r"peers is 8.*NeuMF scores pairs one by one"):
+        ICPE(NeuMF(), peers=8)

@@ -15,6 +15,8 @@ from icpe.types import FloatArray, IntArray
 
 # User codes and item codes → the rows of the users, and the loss of each pair.
 PairLosses = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+# What :func:`icpe.kernels.gram.gram_bce` begins with.
+Pairs = tuple[IntArray, IntArray, IntArray, int, FloatArray, FloatArray, FloatArray]
 _AT_ONCE = 1 << 16  # scores in one pass where each goes through layers
 _PRODUCTS = 1 << 24  # scores in one pass where they are inner products
 _AT_MOST = 1 << 16  # scores in all, where a pass is expensive
@@ -67,6 +69,20 @@ def gram_by_autograd(
         for cluster in range(clusters)
     ]
     return inner_products(found) * (len(item) / len(pairs)) ** 2
+
+
+def gram_by_kernel(loss: str, scale: float, negatives: IntArray, pairs: Pairs) -> FloatArray:
+    """The same at the users' rows of inner products, without autograd.
+
+    Args:
+        loss: ``"bce"`` or ``"softmax"``.
+        scale: factor of the product, or of the cosine for softmax.
+        negatives: for softmax, places in the table of items that all positives stand against.
+        pairs: starts, items, labels, clusters, users, table and offset, see :func:`icpe.kernels.gram.gram_bce`.
+    """
+    from icpe.kernels.gram import gram_bce, gram_softmax  # late: numba takes a while to import
+
+    return gram_bce(*pairs, scale) if loss == "bce" else gram_softmax(*pairs, scale, negatives)
 
 
 def _gradient(

@@ -7,7 +7,8 @@ positives:
 * ``offset`` [b + m] is added to the logits and gets a gradient of its own; or an :class:`Offset` of the rows;
 * ``weight`` [b] multiplies a positive's loss;
 * ``user_weight`` [b] multiplies it in the gradient of the users and nowhere else, not even in the value;
-* ``codes`` [b + m], of the softmax alone, lets the positives of others be negatives too, but for the same item;
+* ``codes`` [b + m], of the softmax alone, lets the positives of others be negatives too, but for the same item; with
+  ``group``, and m = 0, only so many at a time, see :func:`softmax_in_groups`;
 * ``reg`` adds λ/2 · (mean squared norm of users + of positives + of negatives), for rows that are trainable themselves.
 
 On other devices, and for other types than float32 and float64, the plain torch form serves, which also is what the
@@ -98,8 +99,11 @@ def softmax_on_rows(
     user_weight: Tensor | None = None,
     reg: float = 0.0,
     codes: Tensor | None = None,
+    group: int = 0,
 ) -> Tensor:
     """Mean of weight · cross-entropy of a positive against negatives all share, on cosine / temperature + offset."""
+    if codes is not None and group:
+        return softmax_in_groups(users, both, temperature, codes, group, offset, weight, user_weight, reg)
     if not closed(users, both):
         return _plain_softmax(users, both, temperature, _tensor(offset), weight, user_weight, reg, codes)
     rows, grads = _arrays(users, both, offset, weight, user_weight)
@@ -134,6 +138,67 @@ def softmax_on_rows(
     value += of_users.back(grads[0], slice(None), reg)
     value += of_items.back(grads[1], slice(size), reg) + of_items.back(grads[1], slice(size, None), reg)
     return _with_gradients(value, users, both, offset, grads)
+
+
+def softmax_in_groups(
+    users: Tensor,
+    items: Tensor,
+    temperature: float,
+    codes: Tensor,
+    group: int,
+    offset: Tensor | Offset | None = None,
+    weight: Tensor | None = None,
+    user_weight: Tensor | None = None,
+    reg: float = 0.0,
+) -> Tensor:
+    """:func:`softmax_on_rows` where a positive's negatives are the other positives of its group, but for the same item.
+
+    Each ``group`` rows are a group, in the order they come in, and the rest are one; ``items`` [b, d] are positives
+    alone. It costs as much as ``group`` negatives that all share, but every positive is a negative of some.
+    """
+    if not closed(users, items):
+        return _plain_groups(users, items, temperature, codes, group, _tensor(offset), weight, user_weight, reg)
+    rows, grads = _arrays(users, items, offset, weight, user_weight)
+    units = [_Units(one) for one in rows[:2]]
+    inputs = [one.units for one in units] + [torch.from_numpy(one) for one in rows[2:]] + [codes]
+    outputs = [torch.from_numpy(one) for one in grads]
+    whole = len(users) // group * group
+    value = 0.0
+    for part, size in ((slice(whole), group), (slice(whole, None), len(users) - whole)):
+        if len(users[part]):
+            seen, made = ([one[part].view(-1, size, *one.shape[1:]) for one in of] for of in (inputs, outputs))
+            value += _groups(seen, made, temperature, 1 / len(users))
+    value += sum(one.back(grad, slice(None), reg) for one, grad in zip(units, grads, strict=False))
+    return _with_gradients(value, users, items, offset, grads)
+
+
+def _groups(seen: Sequence[Tensor], made: Sequence[Tensor], temperature: float, share: float) -> float:
+    """The loss of groups of one size; gradients of units and logits are written to ``made``.
+
+    Args:
+        seen: units of users and items [g, b, d], offsets, weights, weights of users and codes [g, b].
+        made: room for the gradients of users, items and logits.
+        temperature: of the softmax.
+        share: of a positive in the mean.
+    """
+    user, item, offsets, weights, user_weights, codes = seen
+    user_grads, item_grads, logit_grads = made
+    positive = (user * item).sum(2).div_(temperature).add_(offsets)
+    negative = torch.bmm(user, item.mT).div_(temperature).add_(offsets[:, None])
+    negative.masked_fill_(codes[:, :, None] == codes[:, None], _NEVER)
+    chance = torch.softmax(negative, 2)
+    others = negative.amax(2) - chance.amax(2).log()
+    total = torch.logaddexp(others, positive)
+    weights = weights * share
+    value = float((weights * (total - positive)).sum())
+
+    to_positive = weights * torch.expm1(positive - total)
+    to_negative = chance.mul_((weights * (others - total).exp())[:, :, None])
+    torch.sum(to_negative, 1, out=logit_grads).add_(to_positive)
+    to_positive, to_negative = to_positive[:, :, None].div_(temperature), to_negative.div_(temperature)
+    torch.bmm(to_negative.mT, user, out=item_grads).addcmul_(to_positive, user)
+    torch.bmm(to_negative, item, out=user_grads).addcmul_(to_positive, item).mul_(user_weights[:, :, None])
+    return value
 
 
 class _Units:
@@ -253,6 +318,26 @@ def _plain_softmax(
         negative = negative.masked_fill(codes[: len(users), None] == codes, _NEVER)
     each = torch.logaddexp(positive, torch.logsumexp(negative, 1)) - positive
     return (each if weight is None else each * weight).mean() + _penalty(users, both, reg)
+
+
+def _plain_groups(
+    users: Tensor,
+    items: Tensor,
+    temperature: float,
+    codes: Tensor,
+    group: int,
+    offset: Tensor | None,
+    weight: Tensor | None,
+    user_weight: Tensor | None,
+    reg: float,
+) -> Tensor:
+    total = _penalty(users, items, reg)
+    for first in range(0, len(users), group):
+        part = slice(first, first + group)
+        added, own, guide = (None if one is None else one[part] for one in (offset, weight, user_weight))
+        mean = _plain_softmax(users[part], items[part], temperature, added, own, guide, 0.0, codes[part])
+        total = total + len(users[part]) / len(users) * mean
+    return total
 
 
 def _split(users: Tensor, both: Tensor) -> tuple[Tensor, Tensor]:

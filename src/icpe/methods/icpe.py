@@ -12,11 +12,12 @@ from torch import Tensor
 from icpe.data.interactions import Interactions
 from icpe.data.popularity import head_mask
 from icpe.errors import ConfigError
-from icpe.methods.base import Batch, check_choice, check_count, check_number
-from icpe.methods.cluster_gradients import evaluating, gram_by_autograd
+from icpe.methods.base import Batch, Negatives, check_choice, check_count, check_number
+from icpe.methods.cluster_gradients import evaluating, gram_by_autograd, gram_by_kernel
 from icpe.methods.fused import closed
 from icpe.methods.item_clusters import ClusterSettings, Features, ItemClusters, read_bounds
 from icpe.methods.normal import Normal
+from icpe.methods.peers import check_peers
 from icpe.methods.popularity import log_popularity
 from icpe.methods.propensity import GlobalPropensity, PropensityOffset
 from icpe.methods.weighing import scale_gradient, weighed_score
@@ -65,6 +66,8 @@ class ICPE(Normal):
         beta: what share of the propensity is put back when ranking: 0 counterfactual, 1 factual (the ablation w/o CI),
             below 0 further towards niche items. It may be changed after training.
         reg: λ of the L2 term; by default 0 for softmax, else the backbone's.
+        peers: for softmax on inner products, the size of groups of positives that are each other's negatives; 0: drawn
+            ones. Log popularity is taken off their logits, so S^n and S^g mean what they mean with uniform negatives.
 
     Example:
         >>> from icpe.models import MF
@@ -119,6 +122,7 @@ class ICPE(Normal):
         weights_on: WeightsOn = "all",
         beta: float = 0.0,
         reg: float | None = None,
+        peers: int = 0,
     ) -> None:
         check_choice("loss", loss, ("softmax", "bce"))
         super().__init__(backbone, loss, negatives, temperature, reg=0.0 if reg is None and loss == "softmax" else reg)
@@ -137,6 +141,7 @@ class ICPE(Normal):
             check_count("recluster_every", recluster_every)
         if in_batch and loss != "softmax":
             raise ConfigError("in_batch is True with loss 'bce'; negatives from the batch need loss='softmax'")
+        check_peers(peers, backbone, loss, in_batch, gram)
         if recluster_every == "batch":
             warnings.warn("recluster_every='batch' clusters all items at every step, which is slow", stacklevel=2)
         self.low, self.high = read_bounds(bounds)
@@ -144,7 +149,7 @@ class ICPE(Normal):
         self.shrink, self.detach, self.cluster_count, self.features = shrink, detach, clusters, features
         self.recluster_every, self.gram_kind, self.per_item, self.runs = recluster_every, gram, per_item, runs
         self.gram_at, self.weights_on = gram_at, weights_on
-        self.beta = beta
+        self.beta, self.peers = beta, peers
 
     def settings(self) -> dict[str, Any]:
         """Constructor arguments but the backbone."""
@@ -169,7 +174,13 @@ class ICPE(Normal):
             "weights_on": self.weights_on,
             "beta": self.beta,
             "reg": self.reg,
+            "peers": self.peers,
         }
+
+    @property
+    def negatives(self) -> Negatives:
+        """None are drawn where positives are each other's."""
+        return Negatives(0, shared=True) if self.peers else super().negatives
 
     def train_defaults(self) -> dict[str, Any]:
         """The softmax takes larger steps and is done sooner."""
@@ -192,6 +203,11 @@ class ICPE(Normal):
         """Factor of S^n in the score: 1 − α, or 1 with the fixed propensity."""
         return 1 - self.alpha if self.propensity_kind == "learned" else 1.0
 
+    @property
+    def _sharpness(self) -> float:
+        """Factor of the inner product, or of the cosine for softmax, in the score."""
+        return self.own_share / self.temperature if self.loss_kind == "softmax" else self.own_share
+
     def offset(self, items: Tensor, codes: Tensor) -> Tensor:
         """What the propensity adds to the score in training, α·S^g: representations [n, D], codes [n] → [n]."""
         if self.propensity_kind == "popularity":
@@ -207,18 +223,9 @@ class ICPE(Normal):
             self._weigh_batch(batch, users, both, self.offset(both, wanted), rng)
         weights = self.clusters.item_weight.index_select(0, batch.items) if self.weights_on != "none" else None
         weight, guide = (weights, None) if self.weights_on == "all" else (None, weights)
-        vectors = self.backbone.vectors(users, both)
-        count = len(batch.items)
+        vectors, count = self.backbone.vectors(users, both), len(batch.items)
         if vectors is not None:
-            ego = vectors[0] is users and vectors[1] is both
-            known = ego and self.propensity_kind == "learned" and closed(users, both)
-            own = PropensityOffset(self.propensity, self.alpha, self.detach, self.shrink, count) if known else None
-            added = own or self.offset(both, wanted)
-            codes = {"codes": wanted} if self.in_batch else {}
-            total = self._loss_of_vectors(
-                batch, *vectors, ego, self.own_share, offset=added, weight=weight, user_weight=guide, **codes
-            )
-            return total if isinstance(added, PropensityOffset) else total + self._shrinkage(added[count:])
+            return self._loss_of_products(batch, wanted, (users, both), vectors, weight=weight, user_weight=guide)
         offset = self.offset(both, wanted)
         positives = self.positive_losses(users, both, offset, batch, guide)
         total = (positives if weight is None else positives * weight).mean()
@@ -228,6 +235,24 @@ class ICPE(Normal):
             total = total + self.neg_weight * F.softplus(scores).mean()
         total = total + self._shrinkage(offset[count:])
         return total + self.penalty(batch, (users, both[:count], both[count:]))
+
+    def _loss_of_products(
+        self, batch: Batch, wanted: Tensor, rows: tuple[Tensor, Tensor], vectors: tuple[Tensor, Tensor], **weights: Any
+    ) -> Tensor:
+        """The whole loss for a backbone with inner products; ``wanted`` are the codes of the items."""
+        ego = vectors[0] is rows[0] and vectors[1] is rows[1]
+        # Peers come as often as they are used: their logits lack log popularity, whatever S^g says.
+        less = self.log_popularity[wanted] if self.peers else None
+        start = 0 if self.peers else len(batch.items)
+        if self.peers or self.in_batch:
+            weights |= {"codes": wanted, "group": self.peers}
+        if ego and self.propensity_kind == "learned" and closed(*rows):
+            known = PropensityOffset(self.propensity, self.alpha, self.detach, self.shrink, start, less)
+            return self._loss_of_vectors(batch, *vectors, ego, self.own_share, offset=known, **weights)
+        offset = self.offset(rows[1], wanted)
+        added = offset if less is None else offset - less
+        total = self._loss_of_vectors(batch, *vectors, ego, self.own_share, offset=added, **weights)
+        return total + self._shrinkage(offset[start:])
 
     def _shrinkage(self, drawn: Tensor) -> Tensor:
         """What the offsets of drawn items add to the loss."""
@@ -254,7 +279,7 @@ class ICPE(Normal):
             return F.softplus(-(self.own_share * own + offset[:count]))
         start = 0 if self.in_batch else count
         positive, others = self._cosines(users, both, start, guide)
-        sharp = self.own_share / self.temperature
+        sharp = self._sharpness
         positive, others = sharp * positive + offset[:count], sharp * others + offset[start:]
         if self.in_batch:
             same = batch.items[:, None] == torch.cat([batch.items, batch.negatives])
@@ -290,7 +315,8 @@ class ICPE(Normal):
         if self._closed_form:
             mine, table, added = (one.detach().numpy() for one in (users, items, offset))
             starts = np.concatenate([[0], np.cumsum(self._train.user_counts)])
-            gram = self._kernel(starts, self._train.item, self.clusters.label_array(), mine, table, added, drawn)
+            pairs = (starts, self._train.item, self.clusters.label_array(), self.clusters.number, mine, table, added)
+            gram = gram_by_kernel(self.loss_kind, self._sharpness, drawn, pairs)
         else:
             gram = self._by_autograd(self._train.user, self._train.item, drawn, stream(seed, f"icpe/pairs/{step}"))
         self.clusters.weigh(gram, stream(seed, f"icpe/bounds/{step}"))
@@ -307,7 +333,8 @@ class ICPE(Normal):
             mine, table, added = (one.detach().numpy() for one in (users, both, offset))
             others = np.arange(len(item), len(both))
             starts = np.append(first, len(user))
-            gram = self._kernel(starts, order.astype(np.int32), labels, mine[order[first]], table, added, others)
+            pairs = (starts, order.astype(np.int32), labels, self.clusters.number, mine[order[first]], table, added)
+            gram = gram_by_kernel(self.loss_kind, self._sharpness, others, pairs)
         else:
             gram = self._by_autograd(user, item, negatives)
         key = torch.randint(2**62, (), generator=rng, device=None if rng is None else rng.device)
@@ -318,23 +345,6 @@ class ICPE(Normal):
         """Whether gradients at the users' rows are all there is to take, and known without autograd."""
         at_rows = bool(self.backbone.row_tables()[0]) or self.gram_at == "representations"
         return isinstance(self.backbone, DotBackbone) and at_rows and self.clusters.labels.device.type == "cpu"
-
-    def _kernel(
-        self,
-        starts: IntArray,
-        items: IntArray,
-        labels: IntArray,
-        users: FloatArray,
-        table: FloatArray,
-        offset: FloatArray,
-        negatives: IntArray,
-    ) -> FloatArray:
-        from icpe.kernels.gram import gram_bce, gram_softmax  # late: numba takes a while to import
-
-        pairs = (starts, items, labels, self.clusters.number, users, table, offset)
-        if self.loss_kind == "bce":
-            return gram_bce(*pairs, self.own_share)
-        return gram_softmax(*pairs, self.own_share / self.temperature, negatives)
 
     def _by_autograd(
         self, user: IntArray, item: IntArray, drawn: IntArray, rng: np.random.Generator | None = None

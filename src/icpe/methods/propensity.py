@@ -49,11 +49,19 @@ class PropensityOffset:
         detach: whether the items get no gradient from it.
         shrink: factor of the offset's variance over the items from place ``start`` on, which is added to the loss.
         start: see ``shrink``.
+        less: taken off the offsets of these items, [n].
     """
 
     def __init__(
-        self, network: GlobalPropensity, alpha: float, detach: bool = False, shrink: float = 0.0, start: int = 0
+        self,
+        network: GlobalPropensity,
+        alpha: float,
+        detach: bool = False,
+        shrink: float = 0.0,
+        start: int = 0,
+        less: Tensor | None = None,
     ) -> None:
+        self._less = less
         self._alpha, self._detach, self._shrink, self._start = alpha, detach, shrink, start
         self.parameters = network.inner, network.inner_bias, network.outer, network.outer_bias
         self._numbers = [one.detach() for one in self.parameters]
@@ -76,7 +84,7 @@ class PropensityOffset:
             # Never a view of what is returned: kept here, it would keep its own graph alive, and that keeps this.
             drawn = offset[self._start :]
             self._apart = drawn - drawn.mean() if len(drawn) else None
-        return offset
+        return offset if self._less is None else offset.sub_(self._less)
 
     @torch.no_grad()
     def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
