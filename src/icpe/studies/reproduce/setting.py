@@ -132,10 +132,19 @@ class Setting:
             words = [f"{self.dataset}, split {cut}, seed {self.seeds[0]}."]
         else:
             seeds = f"{len(grid.seeds)} seed{'s' if len(grid.seeds) > 1 else ''}"
-            words = [f"{self.dataset}, split {cut}, {seeds}, test part, lists of 20.", _tuning(grid)]
+            words = [f"{self.dataset}, split {cut}, {seeds}, test part, lists of 20.", self._tuning(grid)]
         if self.quick:
             words.append("A quick version: fewer seeds and short training; not for conclusions.")
         return " ".join(words)
+
+    def _tuning(self, grid: Grid) -> str:
+        found = f"Settings of preset {self.preset}, found on validation data"
+        untuned = sorted({f"{cell.label} on {BACKBONES[cell.backbone]}" for cell in grid.cells if not cell.tuned})
+        if not untuned:
+            return f"{found}."
+        if len(untuned) == len(grid.cells):
+            return "Not tuned: default settings."
+        return f"{found}; default settings for {', '.join(untuned)}."
 
     def _on(self, backbone: str) -> RunConfig:
         # Settings of the backbone hold for the one they were given with.
@@ -150,14 +159,6 @@ class Setting:
         except ConfigError:
             return False
         return True
-
-
-def _tuning(grid: Grid) -> str:
-    untuned = sorted({f"{cell.label} on {BACKBONES[cell.backbone]}" for cell in grid.cells if not cell.tuned})
-    if not untuned:
-        return "Settings were tuned on validation data with equal budgets."
-    which = "everything" if len(untuned) == len(grid.cells) else ", ".join(untuned)
-    return f"Not tuned, default settings: {which}."
 
 
 def means(grid: Grid, *metrics: str) -> pl.DataFrame:
