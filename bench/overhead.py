@@ -37,6 +37,7 @@ CASES: list[tuple[str, Callable[[], Method], Callable[[], Method], float, int]] 
         1.3,
         20,
     ),
+    ("mf, softmax, peers", lambda: Normal(MF(), loss="softmax", reg=0.0), lambda: ICPE(MF(), peers=256), 1.3, 20),
     ("mf, bce", lambda: Normal(MF()), lambda: ICPE(MF(), loss="bce"), 1.6, 40),
     ("mf, bce, shared", lambda: Normal(MF()), lambda: ICPE(MF(), loss="bce", weights_on="shared"), 1.6, 40),
     ("mf, paper", lambda: Normal(MF()), lambda: ICPE.from_preset("paper", MF()), 0.0, 10),
