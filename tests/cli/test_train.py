@@ -37,6 +37,7 @@ FILES = {
     "users.parquet",
     "items.parquet",
     "seen.parquet",
+    "per_user.parquet",
     "checkpoint",
 }
 QUICK = ["--train.epochs", "2", "--backbone.dim", "4"]
