@@ -36,6 +36,7 @@ def dots(found: pl.DataFrame, metrics: Sequence[str]) -> "Figure":
             panel.set_yticks(range(len(labels)), labels if down == 0 else [""] * len(labels))
             panel.invert_yaxis()
             panel.grid(axis="x", linewidth=0.4, alpha=0.5)
+            panel.locator_params(axis="x", nbins=5)
             panel.set_xlabel(named(metric))
             if down == 0:
                 panel.set_title(_BACKBONES.get(backbone, backbone), loc="left")
