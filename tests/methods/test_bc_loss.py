@@ -174,7 +174,10 @@ def test_gradients_against_finite_differences():
     angle = torch.arccos(F.cosine_similarity(users, items)).detach()
     assert (angle + margin < math.pi).all()
     places = torch.tensor([[0, 1, 2], [1, 0, 4], [2, 2, 3], [3, 4, 1], [4, 0, 0]])
-    assert torch.autograd.gradcheck(lambda *one: in_batch_with_margin(*one, margin, 0.2), (users, items))
+    rows = torch.tensor([0, 1, 1, 2, 4]), torch.tensor([3, 0, 3, 1, 2])  # a user and an item twice
+    angle = torch.arccos(F.cosine_similarity(users[rows[0]], items[rows[1]])).detach()
+    assert (angle + margin < math.pi).all()
+    assert torch.autograd.gradcheck(lambda *one: in_batch_with_margin(*one, rows, margin, 0.2), (users, items))
     assert torch.autograd.gradcheck(
         lambda *one: plain_vectors_with_margin(*one, places[:, 0], places[:, 1:], margin, 0.2), (users, items)
     )
@@ -197,6 +200,44 @@ def test_closed_form_equals_torch(kind):
     precision = {"rtol": 1e-8, "atol": 1e-10} if kind == torch.float64 else {"rtol": 1e-3, "atol": 1e-4}
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, **precision)
+
+
+def in_batch_as_written(users, items, margin, temperature):
+    """The formula on a square of all rows against all rows."""
+    cosines = F.normalize(users, dim=-1, eps=1e-8) @ F.normalize(items, dim=-1, eps=1e-8).T
+    logits = cosines.diagonal_scatter(add_margin(cosines.diagonal(), margin)) / temperature
+    return F.cross_entropy(logits, torch.arange(len(logits)))
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.1, 1.0])
+@pytest.mark.parametrize(("users", "items"), [(3, 2), (1, 9), (9, 1), (40, 40)])
+def test_distinct_rows_give_what_all_pairs_of_rows_give(users, items, temperature):
+    rng = torch.Generator().manual_seed(3)
+    rows = torch.randint(users, (30,), generator=rng), torch.randint(items, (30,), generator=rng)
+    margin, found = torch.rand(30, generator=rng), []
+    tables = [torch.randn((users, 6), generator=rng), torch.randn((items, 6), generator=rng)]
+    for kind, distinct in ((torch.float64, False), (torch.float64, True), (torch.float32, True)):
+        user, item = (one.to(kind, copy=True).requires_grad_() for one in tables)
+        each = (user, item, rows) if distinct else (user[rows[0]], item[rows[1]])
+        value = (in_batch_with_margin if distinct else in_batch_as_written)(*each, margin, temperature)
+        value.backward()
+        found.append([one.double() for one in (value.detach(), user.grad, item.grad)])
+        assert value.dtype == kind
+    for one, two, three in zip(*found, strict=True):
+        torch.testing.assert_close(two, one, rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(three, one, rtol=1e-3, atol=1e-4 / temperature)
+
+
+def test_a_positive_that_is_nearly_the_whole_sum_keeps_its_gradient():
+    users, items = torch.tensor([[1.0, 0.0]], requires_grad=True), torch.tensor([[1.0, 1e-3], [-1.0, 0.1]])
+    rows = torch.tensor([0, 0]), torch.tensor([0, 1])
+    value = in_batch_with_margin(users, items, rows, torch.tensor([0.5, 0.5]), 0.05)
+    value.backward()
+    other = users.detach().double().requires_grad_()
+    expected = in_batch_as_written(other[rows[0]], items.double()[rows[1]], torch.tensor([0.5, 0.5]), 0.05)
+    expected.backward()
+    assert float(value.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+    torch.testing.assert_close(users.grad.double(), other.grad, rtol=1e-3, atol=1e-4)
 
 
 # The loss of a batch

@@ -210,14 +210,14 @@ class BCLoss(Method):
         from icpe.methods import margin as softmax  # late: numba takes a while to import
 
         margin = self.margins(batch.users, batch.items)
-        if self.in_batch:
-            users, items = self.backbone.rows(batch.users, batch.items, rng)
-            vectors = self.backbone.vectors(users, items)
-            assert vectors is not None
-            loss = softmax.in_batch_with_margin(*vectors, margin, self.temperature)
-            return (1 - self.weight) * loss + self.penalty(batch, (users, items))
-        # An item is taken once, however often it was drawn.
+        # A user's and an item's row is taken once, however often the batch has it.
         wanted, places = _distinct(torch.cat([batch.items[:, None], batch.negatives], 1), self.backbone.items)
+        if self.in_batch:
+            callers, caller = _distinct(batch.users, self.backbone.users)
+            vectors = self.backbone.vectors(*self.backbone.rows(callers, wanted, rng))
+            assert vectors is not None
+            loss = softmax.in_batch_with_margin(*vectors, (caller, places[:, 0]), margin, self.temperature)
+            return (1 - self.weight) * loss + self.penalty(batch)
         users, items = self.backbone.rows(batch.users, wanted, rng)
         vectors = self.backbone.vectors(users, items)
         if vectors is None:

@@ -43,12 +43,31 @@ def softmax_with_margin(cosines: Tensor, margin: Tensor, temperature: float) -> 
     return (torch.logsumexp(logits, 1) - logits[:, 0]).mean()
 
 
-def in_batch_with_margin(users: Tensor, items: Tensor, margin: Tensor, temperature: float) -> Tensor:
-    """The loss of vectors [batch, D] where the positives of all other rows are the negatives."""
+def in_batch_with_margin(
+    users: Tensor, items: Tensor, rows: tuple[Tensor, Tensor], margin: Tensor, temperature: float
+) -> Tensor:
+    """The loss of a batch where the positives of all other rows are the negatives.
+
+    A batch holds a user and an item again and again, so that distinct cosines are far fewer than pairs of its rows: a
+    user's sum over the batch is found once, and each of their rows takes its own positive out of it.
+
+    Args:
+        users: vectors of the distinct users, [n, D].
+        items: vectors of the distinct items, [m, D].
+        rows: places of the batch's users and of their positives among them, int64 [batch] each.
+        margin: M, [batch].
+        temperature: of the softmax.
+    """
     cosines = F.normalize(users, dim=-1, eps=EPS) @ F.normalize(items, dim=-1, eps=EPS).T
-    positive = add_margin(cosines.diagonal(), margin)
-    logits = cosines.diagonal_scatter(positive) / temperature
-    return (torch.logsumexp(logits, 1) - logits.diagonal()).mean()
+    user, _ = rows
+    highest = cosines.detach().amax(1)
+    chance = ((cosines - highest[:, None]) / temperature).exp()
+    times = torch.bincount(rows[1], minlength=len(items)).to(chance)
+    # Added up in float64, for what is taken out of a sum may be nearly all of it.
+    total = (chance * times).sum(1, dtype=torch.float64)
+    others = (total[user] - chance[rows].double()).clamp_min(0)
+    positive = (add_margin(cosines[rows], margin) - highest[user]).double() / temperature
+    return (torch.log(others + positive.exp()) - positive).mean().to(cosines.dtype)
 
 
 def vectors_with_margin(
