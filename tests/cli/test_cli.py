@@ -81,6 +81,8 @@ def test_help_is_quick():
 
 def test_version(icpe):
     assert icpe("--version")[:2] == (0, f"icpe, version {__version__}\n")
+    module = subprocess.run([sys.executable, "-m", "icpe", "--version"], check=True, capture_output=True, text=True)
+    assert module.stdout == f"icpe, version {__version__}\n"
 
 
 def test_describe_an_odd_log(icpe, tmp_path):

@@ -203,7 +203,7 @@ def test_ctrl_c_keeps_everything(icpe, log_file, monkeypatch):
         (["--methods", "normal,normal"], "'Normal' on mf is there twice"),
         (["--methods", "normal", "--method.colour", "3"], "has no setting 'colour'"),
         (["--methods", "normal", "--seeds", "a"], "--seeds is 'a'; expected a number such as 5"),
-        (["--methods", "normal", "--seeds", "0"], "seeds are []"),
+        (["--methods", "normal", "--seeds", "0"], "--seeds is 0, which is no seed at all"),
         (["--methods", "normal", "--seeds", "3,3"], "seeds are [3, 3]; expected different"),
         (["--methods", "normal", "--train.seed", "3"], "give --seeds, and leave --train.seed out"),
         (["--methods", "normal", "--workers", "0"], "0 is not in the range x>=1"),

@@ -40,12 +40,25 @@ def test_everything_is_made_from_one_command_and_not_trained_twice(log, capsys):
     assert results == {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")}
 
 
+def test_some_methods_with_the_settings_of_other_data(log, tmp_path, capsys):
+    folder = tmp_path / "out"
+    command = ["reproduce", "accuracy", "--dataset", str(log), "-o", str(folder), "--backbones", "mf", *SMALL]
+    assert run([*command, "--methods", "icpe,normal", "--preset", "lastfm"]) == 0
+    assert sorted(path.name for path in folder.glob("runs/*")) == ["icpe-mf-0", "icpe-paper-mf-0", "normal-mf-0"]
+    said = (folder / "accuracy-finding.md").read_text(encoding="utf-8")
+    assert "Settings of preset lastfm, found on validation data of lastfm; for all runs backbone.dim = 8" in said
+    assert "train.epochs = 1" in said
+    assert "over Normal" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["nothing", "--dataset", "demo"], "'nothing' is not one of"),
         (["alpha", "--dataset", "nosuchdata"], "nosuchdata"),
         (["alpha", "--dataset", "demo", "--backbones", "bert"], "--backbones has 'bert'"),
+        (["accuracy", "--dataset", "demo", "--methods", "normal,pd"], "--methods has 'pd'"),
+        (["accuracy", "--dataset", "demo", "--methods", ","], "--methods has ','"),
         (["alpha", "--dataset", "demo", "--seeds", "many"], "many"),
         (["alpha", "--dataset", "demo", "--preset", "nosuch"], "nosuch"),
     ],

@@ -122,7 +122,7 @@ def test_settings_come_from_the_preset_where_it_has_them(tmp_path):
     ours = setting.paper_cell(PAPER, "mf", alpha=0.5)
     assert ours.config.train == {"lr": 0.5, "batch_size": 64, "epochs": 3}
     assert ours.config.method == {"name": "icpe", "preset": "paper", "alpha": 0.5}
-    assert [cell.label for cell in setting.methods()] == [*METHODS.values(), PAPER]
+    assert [cell.label for cell in setting.trainings()] == [*METHODS.values(), PAPER]
 
 
 def test_settings_of_a_backbone_hold_for_that_backbone_only():

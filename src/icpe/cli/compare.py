@@ -183,6 +183,8 @@ def parse_seeds(text: str) -> list[int]:
     from icpe.errors import ConfigError
 
     if text.strip().isdecimal():
+        if int(text) == 0:
+            raise ConfigError("--seeds is 0, which is no seed at all; a number alone says how many (for seed 0: 0-0)")
         return list(range(int(text)))
     seeds: list[int] = []
     for piece in (piece.strip() for piece in text.split(",") if piece.strip()):

@@ -25,6 +25,7 @@ _QUICK: dict[str, Any] = {"epochs": 10, "batch_size": 4096, "lr": 0.01}  # of [t
 )
 @click.option("--seeds", help="Such as 5, 0-4 or 0,3,7. Default: 5; with --quick 1.")
 @click.option("--backbones", default="all", show_default=True, help="Names with commas between.")
+@click.option("--methods", default="all", show_default=True, help="Of the paper's eight, for tables and trade-off.")
 @click.option("--preset", help="Tuned settings: a data set or a .toml file. Default: those of DATA, if there are any.")
 @click.option("--quick", is_flag=True, help="A smaller version: one seed, short training. It says so.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that train.")
@@ -44,6 +45,7 @@ def reproduce(
     output: Path,
     seeds: str | None,
     backbones: str,
+    methods: str,
     preset: str | None,
     quick: bool,
     workers: int,
@@ -63,7 +65,7 @@ def reproduce(
     from icpe.cli.compare import parse_seeds
     from icpe.report.reproduction import page_of
     from icpe.report.reproduction import reproduce as make
-    from icpe.studies.reproduce import STUDIES, Setting
+    from icpe.studies.reproduce import BACKBONES, METHODS, STUDIES, Setting
 
     nothing = {"backbone": None, "method": None, "preset": None, "seed": None, "depths": ()}
     files = dict.fromkeys(("train_file", "valid_file", "test_file"))
@@ -77,7 +79,8 @@ def reproduce(
             base=base,
             folder=output,
             seeds=parse_seeds(seeds or (_QUICK_SEEDS if quick else "5")),
-            backbones=_backbones(backbones),
+            backbones=_names("--backbones", backbones, list(BACKBONES)),
+            methods=_names("--methods", methods, list(METHODS)),
             preset=_preset(preset, dataset),
             quick=quick,
             workers=workers,
@@ -107,14 +110,14 @@ def reproduce(
     return 0
 
 
-def _backbones(text: str) -> list[str]:
+def _names(option: str, text: str, known: list[str]) -> list[str]:
+    """Some of those there are, from a text with commas."""
     from icpe.errors import ConfigError
-    from icpe.studies.reproduce import BACKBONES
 
-    names = list(BACKBONES) if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in BACKBONES:
-            raise ConfigError(f"--backbones has {name!r}; expected some of {', '.join(BACKBONES)}, or all")
+    names = known if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
+    for name in names or [text]:
+        if name not in known:
+            raise ConfigError(f"{option} has {name!r}; expected some of {', '.join(known)}, or all")
     return names
 
 

@@ -49,25 +49,33 @@ def find_preset(name: str, method: str, backbone: str) -> dict[str, dict[str, An
         >>> find_preset("paper", "icpe", "mf")["method"]["loss"]
         'bce'
     """
-    kind, shipped, name = find_method(method), shipped_presets(), str(name)
+    kind, name = find_method(method), str(name)
     if name in kind.presets:
         return {"method": kind.preset(name)}
-    if name.endswith(".toml"):
-        cells = read_presets(Path(name))
-    elif name in shipped:
-        cells = read_presets(shipped[name])
-    else:
+    try:
+        cells = open_presets(name)
+    except LookupError:
         own = ", ".join(kind.presets) or "none"
-        tuned = ", ".join(shipped) or "none"
+        tuned = ", ".join(shipped_presets()) or "none"
         raise ConfigError(
             f"method {method!r} has no preset {name!r}; it has {own}; tuned settings by data set: {tuned}; "
             "a file of your own ends in .toml"
-        )
+        ) from None
     found = cells.get(method, {}).get(backbone)
     if found is None:
         known = ", ".join(f"{one} on {other}" for one, held in cells.items() for other in held) or "nothing yet"
         raise ConfigError(f"preset {name!r} has no settings for {method} on {backbone}; it has {known}")
     return {section: dict(found[section]) for section in SECTIONS if section in found}
+
+
+def open_presets(name: str) -> Cells:
+    """All cells of what comes with the package for a data set, or of a file that ends in .toml.
+
+    Raises:
+        LookupError: nothing of that name comes with the package.
+        ConfigError: the file cannot be read, or is not of that shape.
+    """
+    return read_presets(Path(name) if name.endswith(".toml") else shipped_presets()[name])
 
 
 def read_presets(path: Path | Traversable) -> Cells:

@@ -25,7 +25,7 @@ def debiasing(setting: Setting) -> Finding:
 
 def tradeoff(setting: Setting) -> Finding:
     """Figures 5 and 6: head against niche."""
-    grid = setting.run(setting.methods([setting.graph]))
+    grid = setting.run(setting.trainings([setting.graph]))
     metrics = ("recall_head@20", "recall_niche@20", "ndcg_head@20", "ndcg_niche@20")
     found = means(grid, *metrics)
     claims = []
@@ -52,7 +52,7 @@ def tradeoff(setting: Setting) -> Finding:
 
 
 def _table(setting: Setting, what: str, table: str, name: str, metrics: Sequence[str]) -> Finding:
-    grid = setting.run(setting.methods())
+    grid = setting.run(setting.trainings())
     found = means(grid, *metrics)
     theirs = paper.of_table(table, setting.dataset)
     joined = (

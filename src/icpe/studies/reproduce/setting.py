@@ -12,7 +12,7 @@ from icpe.errors import ConfigError, IcpeError
 from icpe.metrics.statistics import mean_and_std
 from icpe.model import Model, load
 from icpe.model.config import RunConfig
-from icpe.model.presets import find_preset
+from icpe.model.presets import SECTIONS, find_preset, open_presets
 from icpe.split import Parts
 from icpe.studies.grid import Cell, Event, Grid, run_grid
 
@@ -41,6 +41,7 @@ class Setting:
         folder: where runs and results are kept.
         seeds: of each cell.
         backbones: to use, where a study does not name its own.
+        methods: of the paper's eight, for the tables and the trade-off.
         preset: with tuned settings; None for defaults.
         quick: a smaller version: fewer values and shorter computations where a study has such.
         workers: processes that train.
@@ -60,6 +61,7 @@ class Setting:
     on_event: Callable[[Event], None] | None = None
     on_stage: Callable[[str], None] | None = None
     user: str | None = None
+    methods: Sequence[str] = tuple(METHODS)
 
     @property
     def graph(self) -> str:
@@ -84,12 +86,13 @@ class Setting:
                 config = replace(config, **{section: {**found.get(section, {}), **getattr(config, section)}})
         return Cell(label, config.updated("method", {"name": "icpe", "preset": "paper", **settings}), tuned=tuned)
 
-    def methods(self, backbones: Iterable[str] | None = None) -> list[Cell]:
-        """The eight trainings of the paper, and ICPE in the paper's own form, on each backbone."""
+    def trainings(self, backbones: Iterable[str] | None = None) -> list[Cell]:
+        """The trainings of the paper, and with ICPE its form in the paper, on each backbone."""
         cells = []
         for backbone in backbones or self.backbones:
-            cells += [self.cell(label, method, backbone) for method, label in METHODS.items()]
-            cells.append(self.paper_cell(PAPER, backbone))
+            cells += [self.cell(METHODS[method], method, backbone) for method in METHODS if method in self.methods]
+            if "icpe" in self.methods:
+                cells.append(self.paper_cell(PAPER, backbone))
         return cells
 
     def run(self, cells: Sequence[Cell], seeds: Sequence[int] | None = None) -> Grid:
@@ -138,13 +141,27 @@ class Setting:
         return " ".join(words)
 
     def _tuning(self, grid: Grid) -> str:
-        found = f"Settings of preset {self.preset}, found on validation data"
         untuned = sorted({f"{cell.label} on {BACKBONES[cell.backbone]}" for cell in grid.cells if not cell.tuned})
-        if not untuned:
-            return f"{found}."
         if len(untuned) == len(grid.cells):
-            return "Not tuned: default settings."
-        return f"{found}; default settings for {', '.join(untuned)}."
+            words = "Not tuned: default settings"
+        else:
+            words = f"Settings of preset {self.preset}, found on validation data{self._elsewhere()}"
+            if untuned:
+                words += f"; default settings for {', '.join(untuned)}"
+        given = ", ".join(
+            f"{section}.{name} = {value}"
+            for section in SECTIONS
+            for name, value in getattr(self.base, section).items()
+            if name not in ("name", "preset", "seed")
+        )
+        return f"{words}; for all runs {given}." if given else f"{words}."
+
+    def _elsewhere(self) -> str:
+        """Whose validation data, if not these."""
+        assert self.preset is not None
+        known = {cell.get("data") for cells in open_presets(self.preset).values() for cell in cells.values()}
+        others = sorted(str(one) for one in known if one is not None and one != self.dataset)
+        return f" of {' and '.join(others)}" if others else ""
 
     def _on(self, backbone: str) -> RunConfig:
         # Settings of the backbone hold for the one they were given with.
