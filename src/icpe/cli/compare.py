@@ -10,7 +10,19 @@ import click
 
 from icpe.cli._compare_shown import shown
 from icpe.cli.dotted import DottedCommand
-from icpe.cli.options import json_option, print_json, reading_options
+from icpe.cli.options import (
+    config_option,
+    depths_option,
+    device_option,
+    json_option,
+    print_json,
+    reading_options,
+    split_options,
+    test_option,
+    train_option,
+    valid_option,
+    workers_option,
+)
 from icpe.cli.train import make_config
 
 if TYPE_CHECKING:
@@ -29,17 +41,16 @@ __all__ = ["compare", "parse_seeds", "shown"]
 @click.option("--only", multiple=True, help="Of --cells, those with this label; repeatable.")
 @click.option("--subject", default="icpe", show_default=True, help="Label or method that is tested against the others.")
 @click.option("--preset", help="Tuned settings by name or .toml file; methods it does not have are marked as untuned.")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that train.")
+@workers_option
 @click.option("--storage", help="A database by its URL, through which several machines share the runs.")
 @click.option("--keep-checkpoints", is_flag=True, help="Of finished runs too; they take much space.")
-@click.option("--device", help="cpu, cuda, mps or auto. Default: cpu.")
-@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings of all; flags win over it.")
-@click.option("--train", "train_file", type=click.Path(), help="A given training part, in place of DATA.")
-@click.option("--valid", "valid_file", type=click.Path(), help="The validation part that belongs to it.")
-@click.option("--test", "test_file", type=click.Path(), help="The test part that belongs to it.")
-@click.option("--split", "kind", type=click.Choice(["unbiased", "chronological", "random"]), help="Default: unbiased.")
-@click.option("--split.mode", "mode", type=click.Choice(["item_quota", "ips"]), help="Of the unbiased split.")
-@click.option("-n", "depths", type=click.IntRange(min=1), multiple=True, help="List lengths to evaluate. Default: 20.")
+@device_option
+@config_option
+@train_option
+@valid_option
+@test_option
+@split_options
+@depths_option
 @reading_options
 @json_option
 @click.pass_obj

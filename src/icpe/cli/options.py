@@ -12,11 +12,42 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one, shown in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 beta_option = click.option(
     "--beta",
     type=float,
     help="Of ICPE, without training anew: share of popularity put back, 0 none, 1 all, below 0 more niche items.",
+)
+config_option = click.option(
+    "--config", type=click.Path(path_type=Path), help="A TOML file with settings; flags win over it."
+)
+device_option = click.option("--device", help="cpu, cuda, mps or auto. Default: cpu.")
+workers_option = click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that train."
+)
+depths_option = click.option(
+    "-n", "depths", type=click.IntRange(min=1), multiple=True, help="List lengths to evaluate. Default: 20."
+)
+train_option = click.option("--train", "train_file", type=click.Path(), help="A given training part, in place of DATA.")
+valid_option = click.option("--valid", "valid_file", type=click.Path(), help="The validation part that belongs to it.")
+test_option = click.option("--test", "test_file", type=click.Path(), help="The test part that belongs to it.")
+split_options = together(
+    click.option(
+        "--split", "kind", type=click.Choice(["unbiased", "chronological", "random"]), help="Default: unbiased."
+    ),
+    click.option("--split.mode", "mode", type=click.Choice(["item_quota", "ips"]), help="Of the unbiased split."),
 )
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice."
@@ -34,59 +65,48 @@ def parse_columns(ctx: click.Context, param: click.Parameter, values: tuple[str,
     return mapping or None
 
 
+reading_options = together(
+    click.option(
+        "--column",
+        "columns",
+        metavar="OURS=THEIRS",
+        callback=parse_columns,
+        multiple=True,
+        help="A column by another name, e.g. user_id=uid; repeatable. A number is a position, from 0.",
+    ),
+    click.option(
+        "--k-core",
+        type=click.IntRange(min=1),
+        help="Keep users and items with at least K interactions. Default: the paper's for its data, else 1.",
+    ),
+    click.option("--min-weight", type=float, help="Keep rows with at least this rating or count."),
+    click.option(
+        "--items",
+        "item_info",
+        type=click.Path(path_type=Path),
+        help="CSV or Parquet with item_id, name for display.",
+    ),
+    click.option(
+        "--data-dir",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="Look here first for data sets of the catalogue.",
+    ),
+    click.option(
+        "--format",
+        type=click.Choice(["parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy"]),
+        help="The reader, where the suffix does not tell.",
+    ),
+    click.option("--separator", help="Of fields in a text file, e.g. ';'."),
+    click.option("--no-header", is_flag=True, help="The text file's first row is data; name columns by position."),
+    click.option("--ids", type=click.Choice(["int", "text"]), help="Type of ids, where it should not be found out."),
+    click.option("--time-unit", type=click.Choice(["min", "s", "ms", "us", "ns"]), help="Of numeric timestamps."),
+)
+"""Everything that tells how to read a log."""
+
+
 def data_options(command: Command) -> Command:
     """Add ``DATA`` and everything that tells how to read it."""
     return click.argument("data")(reading_options(command))
-
-
-def reading_options(command: Command) -> Command:
-    """Add everything that tells how to read a log."""
-    for decorate in reversed(
-        (
-            click.option(
-                "--column",
-                "columns",
-                metavar="OURS=THEIRS",
-                callback=parse_columns,
-                multiple=True,
-                help="A column by another name, e.g. user_id=uid; repeatable. A number is a position, from 0.",
-            ),
-            click.option(
-                "--k-core",
-                type=click.IntRange(min=1),
-                help="Keep users and items with at least K interactions. Default: the paper's for its data, else 1.",
-            ),
-            click.option("--min-weight", type=float, help="Keep rows with at least this rating or count."),
-            click.option(
-                "--items",
-                "item_info",
-                type=click.Path(path_type=Path),
-                help="CSV or Parquet with item_id, name for display.",
-            ),
-            click.option(
-                "--data-dir",
-                type=click.Path(path_type=Path, exists=True, file_okay=False),
-                help="Look here first for data sets of the catalogue.",
-            ),
-            click.option(
-                "--format",
-                type=click.Choice(["parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy"]),
-                help="The reader, where the suffix does not tell.",
-            ),
-            click.option("--separator", help="Of fields in a text file, e.g. ';'."),
-            click.option(
-                "--no-header", is_flag=True, help="The text file's first row is data; name columns by position."
-            ),
-            click.option(
-                "--ids", type=click.Choice(["int", "text"]), help="Type of ids, where it should not be found out."
-            ),
-            click.option(
-                "--time-unit", type=click.Choice(["min", "s", "ms", "us", "ns"]), help="Of numeric timestamps."
-            ),
-        )
-    ):
-        command = decorate(command)
-    return command
 
 
 def open_data(

@@ -6,7 +6,15 @@ from typing import Any
 import click
 
 from icpe.cli.dotted import DottedCommand
-from icpe.cli.options import json_option, print_json, reading_options
+from icpe.cli.options import (
+    config_option,
+    device_option,
+    json_option,
+    print_json,
+    reading_options,
+    split_options,
+    workers_option,
+)
 from icpe.cli.train import make_config
 
 _WHAT = (
@@ -28,12 +36,11 @@ _QUICK: dict[str, Any] = {"epochs": 10, "batch_size": 4096, "lr": 0.01}  # of [t
 @click.option("--methods", default="all", show_default=True, help="Of the paper's eight, for tables and trade-off.")
 @click.option("--preset", help="Tuned settings: a data set or a .toml file. Default: those of DATA, if there are any.")
 @click.option("--quick", is_flag=True, help="A smaller version: one seed, short training. It says so.")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that train.")
+@workers_option
 @click.option("--user", help="Whose lists the case study shows. Default: one drawn at random.")
-@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings; flags win over it.")
-@click.option("--split", "kind", type=click.Choice(["unbiased", "chronological", "random"]), help="Default: unbiased.")
-@click.option("--split.mode", "mode", type=click.Choice(["item_quota", "ips"]), help="Of the unbiased split.")
-@click.option("--device", help="cpu, cuda, mps or auto. Default: cpu.")
+@config_option
+@split_options
+@device_option
 @reading_options
 @json_option
 @click.pass_obj

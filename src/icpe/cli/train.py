@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from icpe.cli.dotted import DottedCommand
-from icpe.cli.options import json_option, print_json, reading_options
+from icpe.cli.options import (
+    config_option,
+    depths_option,
+    device_option,
+    json_option,
+    print_json,
+    reading_options,
+    split_options,
+    test_option,
+    train_option,
+    valid_option,
+)
 
 if TYPE_CHECKING:
     from icpe.model.config import RunConfig
@@ -22,14 +33,13 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run.")
 @click.option("--resume", is_flag=True, help="Go on where the run in the folder was stopped.")
 @click.option("--force", is_flag=True, help="Replace a run that is there.")
-@click.option("--device", help="cpu, cuda, mps or auto. Default: cpu.")
-@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings; flags win over it.")
-@click.option("--train", "train_file", type=click.Path(), help="A given training part, in place of DATA.")
-@click.option("--valid", "valid_file", type=click.Path(), help="The validation part that belongs to it.")
-@click.option("--test", "test_file", type=click.Path(), help="The test part that belongs to it.")
-@click.option("--split", "kind", type=click.Choice(["unbiased", "chronological", "random"]), help="Default: unbiased.")
-@click.option("--split.mode", "mode", type=click.Choice(["item_quota", "ips"]), help="Of the unbiased split.")
-@click.option("-n", "depths", type=click.IntRange(min=1), multiple=True, help="List lengths to evaluate. Default: 20.")
+@device_option
+@config_option
+@train_option
+@valid_option
+@test_option
+@split_options
+@depths_option
 @reading_options
 @json_option
 @click.pass_obj

@@ -12,7 +12,17 @@ import click
 
 from icpe import __version__
 from icpe.cli.dotted import DottedCommand
-from icpe.cli.options import json_option, print_json, reading_options
+from icpe.cli.options import (
+    config_option,
+    device_option,
+    json_option,
+    print_json,
+    reading_options,
+    split_options,
+    train_option,
+    valid_option,
+    workers_option,
+)
 from icpe.cli.train import make_config
 
 if TYPE_CHECKING:
@@ -28,19 +38,18 @@ if TYPE_CHECKING:
 @click.option("--seeds", default="100,101", show_default=True, help="Of each trial, such as 100,101 or 100-104.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File of the study (SQLite).")
 @click.option("--storage", help="A database for the study by its URL, which several machines can share.")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that train.")
+@workers_option
 @click.option("--minutes", type=float, help="Begin no trial of a method × backbone that has trained for so long.")
 @click.option("--prune/--no-prune", default=True, show_default=True, help="Stop trials below the median, by one seed.")
 @click.option(
     "--preset-out", type=click.Path(path_type=Path, dir_okay=False), help="Write the best settings into this TOML file."
 )
 @click.option("--preset", help="Settings to start from, as of icpe train.")
-@click.option("--device", help="cpu, cuda, mps or auto. Default: cpu.")
-@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings; flags win over it.")
-@click.option("--train", "train_file", type=click.Path(), help="A given training part, in place of DATA.")
-@click.option("--valid", "valid_file", type=click.Path(), help="The validation part that belongs to it.")
-@click.option("--split", "kind", type=click.Choice(["unbiased", "chronological", "random"]), help="Default: unbiased.")
-@click.option("--split.mode", "mode", type=click.Choice(["item_quota", "ips"]), help="Of the unbiased split.")
+@device_option
+@config_option
+@train_option
+@valid_option
+@split_options
 @reading_options
 @json_option
 @click.pass_obj
