@@ -21,17 +21,6 @@ def runs(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def icpe(capfd):
-    capfd.readouterr()
-
-    def invoke(*arguments):
-        code = run([str(argument) for argument in arguments])
-        return code, *capfd.readouterr()
-
-    return invoke
-
-
 def test_recommend_puts_popularity_back(icpe, runs):
     lists = {}
     for beta in (None, 0, 1):

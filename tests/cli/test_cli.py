@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from icpe import __version__
-from icpe.cli import cli, run
+from icpe.cli import cli
 
 ODD_LOG = """uid;sku;when;stars
 0042;käse-1;2024-03-01T10:00:00Z;5
@@ -37,19 +37,10 @@ COLUMNS = [
 ]
 
 
-@pytest.fixture
-def icpe(tmp_path, monkeypatch, capfd):
-    """Run a command in a folder of its own; gives exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def no_data_at_hand(tmp_path, monkeypatch):
     monkeypatch.setenv("ICPE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ICPE_DATA", raising=False)
-
-    def invoke(*arguments: str) -> tuple[int, str, str]:
-        code = run(list(arguments))
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return invoke
 
 
 def all_commands(group, path=()):

@@ -4,7 +4,6 @@ import importlib.util
 import io
 import json
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,36 +11,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from icpe.cli import run
 from icpe.cli._compare_shown import Board, line
 from icpe.cli.compare import parse_seeds
 from icpe.errors import DataError
 from icpe.model.config import RunConfig
 from icpe.model.run import Run
 from icpe.studies.grid import Cell, Event
-from icpe.testing import skewed_log
 
 SMALL = ["--backbone.dim", "4", "--train.epochs", "2", "--train.batch_size", "256"]
-
-
-@pytest.fixture(scope="module")
-def log_file(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("data") / "log.csv"
-    skewed_log(users=60, items=40, pairs=900).write(path)
-    return path
-
-
-@pytest.fixture
-def icpe(tmp_path, monkeypatch, capfd):
-    """Run a command in a folder of its own; gives exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def invoke(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return invoke
 
 
 def test_a_comparison(icpe, log_file):
@@ -149,17 +126,16 @@ def test_a_failed_cell_is_exit_code_1(icpe, log_file):
     assert "Popularity" in out
 
 
-def test_the_real_program_killed_and_continued(icpe, log_file):
-    program = Path(sys.executable).with_name("icpe")
+def test_the_real_program_killed_and_continued(icpe, start, log_file):
     command = ["compare", str(log_file), "--methods", "normal,popularity,macr", "--seeds", "2", *SMALL]
     command += ["--train.epochs", "15", "--train.evaluate_every", "2", "--train.patience", "99"]
-    process = subprocess.Popen([program, *command, "-o", "cmp"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start(*command, "-o", "cmp")
     while not Path("cmp/runs/macr-mf-0/checkpoint/state.json").exists():  # in the middle of the third run
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     out, _ = process.communicate(timeout=60)
-    assert out == b""
+    assert out == ""
     assert len(list(Path("cmp/runs").glob("*/result.json"))) < 6
     code, _, err = icpe(*command, "-o", "cmp")
     assert code == 0, err

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import tomllib
 from pathlib import Path
@@ -72,19 +71,6 @@ def uninterrupted(tmp_path_factory, log_file) -> Path:
     return folder
 
 
-@pytest.fixture
-def icpe(tmp_path, monkeypatch, capfd):
-    """Run a command in a folder of its own; gives exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def invoke(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return invoke
-
-
 def test_killed_anywhere_it_ends_the_same(log_file, uninterrupted, tmp_path, capfd):
     """SIGKILL ten times at seeded moments, also while it finishes; the files end equal to the last byte.
 
@@ -132,11 +118,10 @@ def wait_for_step(folder: Path, process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
-def test_the_real_program_stopped_and_continued(log_file, uninterrupted, tmp_path, number):
+def test_the_real_program_stopped_and_continued(start, log_file, uninterrupted, tmp_path, number):
     folder = tmp_path / "run"
-    program = Path(sys.executable).with_name("icpe")
-    command = [str(program), "train", str(log_file), *LONG, "-o", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = ["train", str(log_file), *LONG, "-o", str(folder)]
+    process = start(*command)
     wait_for_step(folder, process)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
@@ -147,7 +132,7 @@ def test_the_real_program_stopped_and_continued(log_file, uninterrupted, tmp_pat
         assert json.loads((folder / "checkpoint" / "state.json").read_text())["record"]["done"] is False
     else:
         assert process.returncode == -signal.SIGKILL
-    assert run([*command[1:], "--resume"]) == 0
+    assert run([*command, "--resume"]) == 0
     assert contents(folder) == contents(uninterrupted)
 
 

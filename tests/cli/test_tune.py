@@ -4,7 +4,6 @@ import io
 import json
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 import tomllib
@@ -13,32 +12,10 @@ from pathlib import Path
 import pytest
 
 from icpe import __version__
-from icpe.cli import run
 from icpe.studies import _workers
 from icpe.studies._workers import Outcome
-from icpe.testing import skewed_log
 
 SMALL = ["--backbone.dim", "4", "--train.epochs", "2", "--train.batch_size", "256"]
-
-
-@pytest.fixture(scope="module")
-def log_file(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("data") / "log.csv"
-    skewed_log(users=60, items=40, pairs=900).write(path)
-    return path
-
-
-@pytest.fixture
-def icpe(tmp_path, monkeypatch, capfd):
-    """Run a command in a folder of its own; gives exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def invoke(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return invoke
 
 
 def test_from_a_log_to_presets_to_a_run(icpe, log_file):
@@ -129,13 +106,10 @@ def alive(process: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
-def test_the_real_program_with_two_processes_killed_and_continued(icpe, log_file):
-    program = Path(sys.executable).with_name("icpe")
+def test_the_real_program_with_two_processes_killed_and_continued(icpe, start, log_file):
     command = ["tune", str(log_file), "--method", "normal,penalty", *SMALL, "--train.epochs", "9", "--trials", "4"]
     command += ["--seeds", "1", "-o", "study.db"]
-    process = subprocess.Popen(
-        [str(program), *command, "--workers", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = start(*command, "--workers", "2")
     while counts(Path("study.db")).get("COMPLETE", 0) < 2:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
