@@ -144,3 +144,33 @@ def test_every_study_of_the_issue_is_there():
     assert list(STUDIES) == [
         "accuracy", "debiasing", "tradeoff", "ablation", "clusters", "alpha", "frontier", "weights", "case", "gradients", "theory",
     ]  # fmt: skip
+
+
+def test_long_computations_are_kept_until_something_changes(tmp_path):
+    skewed_log(users=60, items=40, pairs=900).write(tmp_path / "log.csv")
+    config = RunConfig(data={"source": str(tmp_path / "log.csv")}, method={"name": "normal"})
+    setting = Setting("log", config, tmp_path / "out", [0], ["mf"])
+    made = []
+
+    def make():
+        made.append(1)
+        return {"one": pl.DataFrame({"a": [len(made)]}), "two": pl.DataFrame({"b": ["x"]})}
+
+    first = setting.kept("thing", config, make, times=2)
+    again = replace(setting).kept("thing", config, make, times=2)
+    assert made == [1]
+    assert all(first[name].equals(again[name]) for name in ("one", "two"))
+    for other, times in (
+        (config, 3),
+        (config.updated("train", {"lr": 0.5}), 2),
+        (config.updated("train", {"seed": 1}), 2),
+    ):
+        assert setting.kept("thing", other, make, times=times)["one"]["a"].item() == len(made)
+    assert len(made) == 4
+    # Killed before all was written: it does not count.
+    for path in (tmp_path / "out" / "computed").glob("*/made_of.json"):
+        path.unlink()
+    assert setting.kept("thing", config, make, times=2)["one"]["a"].item() == 5
+    # Another log in the same place.
+    skewed_log(users=60, items=40, pairs=800).write(tmp_path / "log.csv")
+    assert replace(setting).kept("thing", config, make, times=2)["one"]["a"].item() == 6

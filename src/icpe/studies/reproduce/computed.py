@@ -1,5 +1,7 @@
 """Figure 9a, Figure 2 and Section 4: computations of their own, on the split of the first seed."""
 
+from collections.abc import Callable
+
 import numpy as np
 import polars as pl
 
@@ -8,7 +10,7 @@ from icpe.studies.frontier import dial_front, hypervolumes, loss_front, referenc
 from icpe.studies.gradients import conflicts, first_epoch, item_gradients
 from icpe.studies.reproduce.finding import Claim, Finding
 from icpe.studies.reproduce.setting import BACKBONES, PAPER, Setting
-from icpe.studies.theory import bound_terms, influence_exponent, power_fit, trajectory
+from icpe.studies.theory import Influence, bound_terms, influence_exponent, power_fit, trajectory
 
 _BETAS = (-0.2, -0.1, 0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 _PENALTIES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
@@ -22,11 +24,12 @@ def frontier(setting: Setting) -> Finding:
     preferences, backbones = (3, setting.backbones[:1]) if setting.quick else (8, setting.backbones)
     for backbone in backbones:
         config = _normal(setting, backbone)
-        setting.stage(f"Pareto MTL on {BACKBONES[backbone]}")
+        found = setting.kept(
+            f"front-{backbone}", config, _fronts(setting, config, preferences), preferences=preferences
+        )
         name = pl.lit(backbone).alias("backbone")
-        fronts.append(loss_front(config, setting.parts, preferences).with_columns(name))
-        methods = {"Normal": {"name": "normal"}, PAPER: {"name": "icpe", "preset": "paper"}}
-        points.append(reference_points(config, setting.parts, methods).with_columns(name))
+        fronts.append(found["front"].with_columns(name))
+        points.append(found["points"].with_columns(name))
     front, others = pl.concat(fronts), pl.concat(points)
     dials, volumes = _dials(setting)
     claims = [claim for backbone in backbones for claim in _front_claims(front, others, backbone)]
@@ -90,21 +93,17 @@ def theory(setting: Setting) -> Finding:
     """Section 4: the exponent of gradient influence, and the terms of the generalisation bound."""
     fits, points, influence = [], [], {}
     for backbone in setting.backbones:
-        setting.stage(f"gradient influence on {BACKBONES[backbone]}")
-        settings = _normal(setting, backbone).expanded().backbone
-        found = influence_exponent(
-            settings,
-            setting.parts.train,
-            initialisations=2 if setting.quick else 10,
-            items=60 if setting.quick else 200,
-        )
+        times, items = (2, 60) if setting.quick else (10, 200)
+        config = _normal(setting, backbone)
+        made = _influence(setting, config, times, items)
+        found = Influence(**setting.kept(f"influence-{backbone}", config, made, initialisations=times, items=items))
         influence[BACKBONES[backbone]] = found
         fits.append(found.fits)
         points.append(found.points.with_columns(pl.lit(backbone).alias("backbone")))
-    setting.stage("terms of the bound")
     config = _first(setting, setting.paper_cell(PAPER, "mf" if "mf" in setting.backbones else setting.graph).config)
-    run = trajectory(_short(setting, config), setting.parts.train, checkpoints=3 if setting.quick else 10)
-    terms = bound_terms(run, range(1, 4) if setting.quick else range(1, 9))
+    config, checkpoints, most = _short(setting, config), *((3, 3) if setting.quick else (10, 8))
+    bound = _bound(setting, config, checkpoints, most)
+    terms = setting.kept("bound", config, bound, checkpoints=checkpoints, clusters=most)["bound"]
     table = pl.concat(fits)
     claims = [_exponent_claim(table, backbone) for backbone in setting.backbones]
     bounds = terms["bound"].to_list()
@@ -117,9 +116,40 @@ def theory(setting: Setting) -> Finding:
         )
     )
     notes = ["The terms are estimates over the states of one run; docs/theory.md says how they are made."]
-    frames = {"theory": table, "points": pl.concat(points), "bound": terms}
+    tables = {"theory": table, "points": pl.concat(points), "bound": terms}
     title = "Influence of popularity on gradients, and the bound (paper Section 4)"
-    return Finding("theory", title, claims, setting.caption(), frames, notes=notes, objects={"influence": influence})
+    return Finding("theory", title, claims, setting.caption(), tables, notes=notes, objects={"influence": influence})
+
+
+def _fronts(setting: Setting, config: RunConfig, preferences: int) -> Callable[[], dict[str, pl.DataFrame]]:
+    def make() -> dict[str, pl.DataFrame]:
+        setting.stage(f"Pareto MTL on {BACKBONES[config.backbone['name']]}")
+        methods = {"Normal": {"name": "normal"}, PAPER: {"name": "icpe", "preset": "paper"}}
+        return {
+            "front": loss_front(config, setting.parts, preferences),
+            "points": reference_points(config, setting.parts, methods),
+        }
+
+    return make
+
+
+def _influence(setting: Setting, config: RunConfig, times: int, items: int) -> Callable[[], dict[str, pl.DataFrame]]:
+    def make() -> dict[str, pl.DataFrame]:
+        backbone = config.expanded().backbone
+        setting.stage(f"gradient influence on {BACKBONES[backbone['name']]}")
+        found = influence_exponent(backbone, setting.parts.train, times, items)
+        return {"points": found.points, "fits": found.fits}
+
+    return make
+
+
+def _bound(setting: Setting, config: RunConfig, checkpoints: int, most: int) -> Callable[[], dict[str, pl.DataFrame]]:
+    def make() -> dict[str, pl.DataFrame]:
+        setting.stage("terms of the bound")
+        run = trajectory(config, setting.parts.train, checkpoints=checkpoints)
+        return {"bound": bound_terms(run, range(1, most + 1))}
+
+    return make
 
 
 def _dials(setting: Setting) -> tuple[pl.DataFrame | None, dict[str, float]]:

@@ -1,6 +1,8 @@
 """What all studies of a reproduction share: the data, the seeds, the settings, and one folder of runs."""
 
-from collections.abc import Callable, Iterable, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from icpe import __version__
 from icpe.errors import ConfigError, IcpeError
+from icpe.files import write_atomically, write_json
 from icpe.metrics.statistics import mean_and_std
 from icpe.model import Model, load
 from icpe.model.config import RunConfig
@@ -28,6 +32,7 @@ METHODS = {
     "icpe": "ICPE",
 }
 BACKBONES = {"mf": "MF", "neumf": "NeuMF", "lightgcn": "LightGCN"}
+_WHOLE = "made_of.json"
 PAPER = "ICPE paper"  # the preset with the paper's own form, beside ICPE as it is by default or tuned
 
 
@@ -107,6 +112,33 @@ class Setting:
         if grid.results.is_empty():
             raise IcpeError(f"no run could be trained: {grid.failures[0].reason if grid.failures else 'none was due'}")
         return grid
+
+    def kept(
+        self, name: str, config: RunConfig, make: Callable[[], Mapping[str, pl.DataFrame]], **settings: Any
+    ) -> dict[str, pl.DataFrame]:
+        """Frames that take long to compute: those in the folder, if they were made of the same, or else made now.
+
+        Args:
+            name: of the computation, for the files.
+            config: of what is trained.
+            make: computes the frames by name.
+            settings: whatever else decides the frames.
+        """
+        method = config.make_method()
+        made_of = {
+            "settings": {**config.effective(method, config.train_settings(method)), "data": None, **settings},
+            "train": self.parts.train.content_hash,
+            "icpe": __version__,
+        }
+        identity = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode()).hexdigest()[:12]
+        folder = self.folder / "computed" / f"{name}-{identity}"
+        if (folder / _WHOLE).exists():
+            return {path.stem: pl.read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
+        frames = dict(make())
+        for stem, frame in frames.items():
+            write_atomically(folder / f"{stem}.parquet", frame.write_parquet)
+        write_json(folder / _WHOLE, made_of)  # last: without it the others do not count
+        return frames
 
     def stage(self, name: str) -> None:
         """Say what is computed now."""
