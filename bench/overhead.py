@@ -12,16 +12,18 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from alone import with_one_thread
 from icpe import ICPE, MF, Interactions, LightGCN, NeuMF, Normal
-from icpe.methods import Method
+from icpe.methods import InBatch, Method
 from icpe.train import Trainer, TrainSettings
 
 BATCH, ROUNDS, RENEWALS = 1024, 15, 3
+FIXED: dict[str, Any] = {"propensity": "popularity", "kappa": 0.7, "temperature": 0.25}
 
 
 def no_dropout() -> LightGCN:
@@ -38,6 +40,8 @@ CASES: list[tuple[str, Callable[[], Method], Callable[[], Method], float, int]] 
         20,
     ),
     ("mf, softmax, peers", lambda: Normal(MF(), loss="softmax", reg=0.0), lambda: ICPE(MF(), peers=256), 1.3, 20),
+    # Its rival of the same negatives in place of Normal.
+    ("mf, peers, in-batch", lambda: InBatch(MF(), reg=0.0), lambda: ICPE(MF(), peers=256, **FIXED), 0.0, 10),
     ("mf, bce", lambda: Normal(MF()), lambda: ICPE(MF(), loss="bce"), 1.6, 40),
     ("mf, bce, shared", lambda: Normal(MF()), lambda: ICPE(MF(), loss="bce", weights_on="shared"), 1.6, 40),
     ("mf, paper", lambda: Normal(MF()), lambda: ICPE.from_preset("paper", MF()), 0.0, 10),

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from icpe import ICPE, MF, ConfigError, Interactions, LightGCN, NeuMF, Normal, load
 from icpe.methods import Batch, InBatch, LogitAdjustment, PopularityPenalty
+from icpe.methods.in_batch import in_batch_softmax
 from icpe.model._fit import validator
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
@@ -161,6 +162,26 @@ def test_in_batch_loss_by_hand():
         others = [logits[column] for column in range(4) if column == row or items[column] != items[row]]
         expected += (np.log(np.exp(others).sum()) - logits[row]) / 4
     assert loss == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.02, 0.3])
+def test_in_batch_sums_of_distinct_rows_are_those_of_all_rows(temperature):
+    rng = torch.Generator().manual_seed(4)
+    tables = [torch.randn((size, 6), generator=rng) for size in (5, 8)]
+    rows = torch.randint(5, (40,), generator=rng), torch.randint(8, (40,), generator=rng)
+    offset, found = torch.randn(8, generator=rng), []
+    for kind in (torch.float64, torch.float32):
+        users, items = (one.to(kind, copy=True).requires_grad_() for one in tables)
+        in_batch_softmax(users, items, rows, offset.to(kind), temperature).backward()
+        found.append((users.grad.double(), items.grad.double()))
+    users, items = (one.double().requires_grad_() for one in tables)
+    every = torch.nn.functional.normalize(users)[rows[0]] @ torch.nn.functional.normalize(items)[rows[1]].T
+    every = every / temperature + offset.double()[rows[1]]
+    again = (rows[1][:, None] == rows[1]) & ~torch.eye(40, dtype=torch.bool)
+    torch.nn.functional.cross_entropy(every.masked_fill(again, -torch.inf), torch.arange(40)).backward()
+    for place, expected in enumerate((users.grad, items.grad)):
+        torch.testing.assert_close(found[0][place], expected, rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(found[1][place], expected, rtol=1e-3, atol=1e-4)
 
 
 def test_in_batch_needs_inner_products():

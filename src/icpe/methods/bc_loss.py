@@ -12,6 +12,7 @@ from icpe.data.interactions import Interactions
 from icpe.data.popularity import head_mask
 from icpe.errors import ConfigError, DataError
 from icpe.methods.base import Batch, Method, Negatives, check_choice, check_count, check_number
+from icpe.methods.distinct import distinct
 from icpe.methods.drawing import SeenPairs, uniform_items
 from icpe.models.base import Backbone, normal_table
 from icpe.models.lightgcn import LightGCN
@@ -211,9 +212,9 @@ class BCLoss(Method):
 
         margin = self.margins(batch.users, batch.items)
         # A user's and an item's row is taken once, however often the batch has it.
-        wanted, places = _distinct(torch.cat([batch.items[:, None], batch.negatives], 1), self.backbone.items)
+        wanted, places = distinct(torch.cat([batch.items[:, None], batch.negatives], 1), self.backbone.items)
         if self.in_batch:
-            callers, caller = _distinct(batch.users, self.backbone.users)
+            callers, caller = distinct(batch.users, self.backbone.users)
             vectors = self.backbone.vectors(*self.backbone.rows(callers, wanted, rng))
             assert vectors is not None
             loss = softmax.in_batch_with_margin(*vectors, (caller, places[:, 0]), margin, self.temperature)
@@ -322,15 +323,3 @@ def softmax_pull(logits: Tensor, users: Tensor, items: Tensor, negatives: Tensor
 
 def _has_vectors(backbone: Backbone) -> bool:
     return type(backbone).vectors is not Backbone.vectors
-
-
-def _distinct(codes: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """The distinct codes below a number, in ascending order, and where each code is among them, int64 [...].
-
-    Example:
-        >>> [one.tolist() for one in _distinct(torch.tensor([[7, 2], [2, 9]]), 10)]
-        [[2, 7, 9], [[1, 0], [0, 2]]]
-    """
-    there = torch.zeros(number, dtype=torch.bool, device=codes.device)
-    there[codes.reshape(-1)] = True
-    return there.nonzero()[:, 0], (there.cumsum(0) - 1)[codes]

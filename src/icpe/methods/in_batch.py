@@ -8,9 +8,13 @@ from torch import Tensor
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
 from icpe.methods.base import Batch, Negatives, check_number
+from icpe.methods.distinct import distinct, of_the_others
+from icpe.methods.known import with_gradients
 from icpe.methods.normal import Normal
 from icpe.methods.popularity import log_popularity
 from icpe.models.base import Backbone
+
+_EPS = 1e-12  # the least length of a vector
 
 
 class InBatch(Normal):
@@ -70,9 +74,41 @@ class InBatch(Normal):
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
         """Cross-entropy of each positive among the batch's, the same item elsewhere left out, plus the L2 term."""
-        users, items = self.backbone.rows(batch.users, batch.items, rng)
-        vectors = self.backbone.vectors(users, items)
+        callers, caller = distinct(batch.users, self.backbone.users)
+        wanted, place = distinct(batch.items, self.backbone.items)
+        vectors = self.backbone.vectors(*self.backbone.rows(callers, wanted, rng))
         assert vectors is not None
-        correction = -self.correction * self.log_popularity[batch.items]
-        ego = vectors[0] is users and vectors[1] is items
-        return self._loss_of_vectors(batch, *vectors, ego, offset=correction, codes=batch.items)
+        offset = -self.correction * self.log_popularity[wanted]
+        return in_batch_softmax(*vectors, (caller, place), offset, self.temperature) + self.penalty(batch)
+
+
+def in_batch_softmax(
+    users: Tensor, items: Tensor, rows: tuple[Tensor, Tensor], offset: Tensor, temperature: float
+) -> Tensor:
+    """Mean cross-entropy of the positives of a batch among each other, on cosine / temperature + offset.
+
+    Args:
+        users: vectors of the distinct users, [n, D].
+        items: vectors of the distinct items, [m, D].
+        rows: places of the batch's users and of their positives among them, int64 [batch] each.
+        offset: of the items, [m].
+        temperature: of the softmax.
+    """
+    with torch.no_grad():
+        lengths = [one.norm(dim=-1, keepdim=True).clamp_min(_EPS) for one in (users, items)]
+        user, item = users / lengths[0], items / lengths[1]
+        # One matrix, in place: logits, then terms of the users' sums, then the gradient at the logits.
+        each = (user @ item.T).div_(temperature).add_(offset)
+        highest = each.amax(1)
+        positive = (each[rows] - highest[rows[0]]).double()
+        each.sub_(highest[:, None]).exp_().mul_(torch.bincount(rows[1], minlength=len(items)).to(each))
+        own = each[rows].double()  # of the item wherever it is in the batch
+        total = of_the_others(each, rows[0], own) + positive.exp()
+        loss = (torch.log(total) - positive).mean()
+        share = 1 / (total * len(total))
+        each.mul_(share.new_zeros(len(users)).index_add_(0, rows[0], share).to(each)[:, None])
+        each.index_put_(rows, ((positive.exp() - own) * share - 1 / len(total)).to(each), accumulate=True)
+        grads = [each @ item / temperature, each.T @ user / temperature]
+        for grad, unit, length in zip(grads, (user, item), lengths, strict=True):
+            grad.sub_(unit * (grad * unit).sum(-1, keepdim=True)).div_(length)
+    return with_gradients(loss, grads, [users, items])

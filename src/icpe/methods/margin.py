@@ -13,6 +13,7 @@ from torch import Tensor
 
 from icpe.kernels.losses import normalise, through_norm
 from icpe.kernels.margin import margin_softmax
+from icpe.methods.distinct import of_the_others
 from icpe.methods.known import with_gradients
 from icpe.types import FloatArray
 
@@ -59,14 +60,11 @@ def in_batch_with_margin(
         temperature: of the softmax.
     """
     cosines = F.normalize(users, dim=-1, eps=EPS) @ F.normalize(items, dim=-1, eps=EPS).T
-    user, _ = rows
     highest = cosines.detach().amax(1)
     chance = ((cosines - highest[:, None]) / temperature).exp()
     times = torch.bincount(rows[1], minlength=len(items)).to(chance)
-    # Added up in float64, for what is taken out of a sum may be nearly all of it.
-    total = (chance * times).sum(1, dtype=torch.float64)
-    others = (total[user] - chance[rows].double()).clamp_min(0)
-    positive = (add_margin(cosines[rows], margin) - highest[user]).double() / temperature
+    others = of_the_others(chance * times, rows[0], chance[rows])
+    positive = (add_margin(cosines[rows], margin) - highest[rows[0]]).double() / temperature
     return (torch.log(others + positive.exp()) - positive).mean().to(cosines.dtype)
 
 
