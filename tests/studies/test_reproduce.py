@@ -72,17 +72,42 @@ def test_what_the_paper_says_of_itself_is_what_must_be_seen():
     assert claim.held is False
 
 
-def test_a_part_helps_only_if_everything_falls_without_it():
+def part_claims(**without: list[list[float]]) -> list[Claim]:
+    """Claims from the six figures of each seed: ICPE has about .4 everywhere."""
     metrics = ("recall_niche@20", "ndcg_niche@20", "coverage@20", "apt@20", "recall@20", "ndcg@20")
-    rows = [
-        {"label": "ICPE", **dict.fromkeys(metrics, 0.4)},
-        {"label": "ICPE w/o CR", **dict.fromkeys(metrics, 0.3)},
-        {"label": "ICPE w/o CI", **dict.fromkeys(metrics, 0.3), "recall@20": 0.5},
-    ]
-    claims = variants._parts_claims(pl.DataFrame(rows), paper.of_table("Table 3", "lastfm"), "ICPE")
+    seeds = len(next(iter(without.values())))
+    figures_by = {"ICPE": [[0.4 + 0.01 * seed] * 6 for seed in range(seeds)]}
+    figures_by |= {f"ICPE w/o {name}": values for name, values in without.items()}
+    runs = pl.DataFrame(
+        [
+            {"label": label, "seed": seed, **dict(zip(metrics, figures, strict=True))}
+            for label, each in figures_by.items()
+            for seed, figures in enumerate(each)
+        ]
+    )
+    found = runs.group_by("label", maintain_order=True).agg(pl.col(metrics).mean(), pl.len().alias("seeds"))
+    return variants._parts_claims(found, paper.of_table("Table 3", "lastfm"), "ICPE", runs)
+
+
+def test_with_one_seed_a_part_helps_only_if_everything_falls_without_it():
+    claims = part_claims(CR=[[0.3] * 6], CI=[[0.3, 0.3, 0.3, 0.3, 0.5, 0.3]])
     assert [claim.held for claim in claims] == [True, False]
     assert "Recall +25.0%" in claims[1].seen
+    assert "†" not in claims[1].seen
     assert "niche Recall -10.3%" in claims[0].said  # 0.0061 / 0.0068
+
+
+def test_with_several_seeds_only_certain_changes_count():
+    noise = [[0.41] * 6, [0.40] * 6, [0.42] * 6]  # against .40, .41, .42
+    lower, higher = [0.301, 0.312, 0.322], [0.501, 0.512, 0.522]
+    falls = [[value, *rest[1:]] for value, rest in zip(lower, noise, strict=True)]
+    mixed = [[low, high, *rest[2:]] for low, high, rest in zip(lower, higher, noise, strict=True)]
+    claims = part_claims(CR=noise, PD=falls, CI=mixed)
+    assert [claim.held for claim in claims] == [False, True, False]
+    assert "†" not in claims[0].seen
+    assert claims[1].seen.count("†") == 1
+    assert "niche Recall -24.0%†," in claims[1].seen
+    assert claims[2].seen.count("†") == 2
 
 
 def test_clusters_must_differ_from_neighbour_to_neighbour():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from icpe.metrics.statistics import holm, paired_t_test
 from icpe.model.run import evaluate_run
 from icpe.studies.grid import Cell, Grid
 from icpe.studies.reproduce import paper
@@ -17,6 +18,7 @@ from icpe.studies.reproduce.setting import BACKBONES, PAPER, Setting, means
 _ABLATION = ("recall_niche@20", "ndcg_niche@20", "coverage@20", "apt@20", "recall@20", "ndcg@20")
 _WITHOUT = {"w/o CR": {"weights_on": "none"}, "w/o PD": {"features": "plain"}}
 _CURVE = ("ndcg@20", "ndcg_niche@20", "coverage@20", "apt@20")
+_LEVEL = 0.05
 CLUSTERS = (3, 4, 5, 6)
 ALPHAS = (0.0, 1e-4, 1e-3, 2e-3, 5e-3, 1e-2)
 _RANGE = (1.04, 1.12)  # of the niche weight, read off the paper's Fig. 9b
@@ -38,11 +40,13 @@ def ablation(setting: Setting) -> Finding:
     ]
     found = pl.DataFrame(rows, infer_schema_length=None)
     theirs = paper.of_table("Table 3", setting.dataset)
-    claims = [claim for first in ("ICPE", PAPER) for claim in _parts_claims(found, theirs, first)]
+    claims = [claim for first in ("ICPE", PAPER) for claim in _parts_claims(found, theirs, first, results)]
     title = f"Parts left out, on {BACKBONES[backbone]} (paper Table 3)"
     notes = [
         "w/o CI is the same trained model ranked with the propensity (β = 1); the other variants are trained anew.",
     ]
+    if len(grid.seeds) > 1:
+        notes.append("† paired t-test over seeds, two-sided, p < .05 after Holm's correction for the six figures.")
     return Finding("ablation", title, claims, setting.caption(grid), {"ablation": found, "runs": results}, notes=notes)
 
 
@@ -184,7 +188,8 @@ def _mean_row(runs: pl.DataFrame, label: str, backbone: str) -> list[dict[str, A
     return [row]
 
 
-def _parts_claims(found: pl.DataFrame, theirs: pl.DataFrame, first: str) -> list[Claim]:
+def _parts_claims(found: pl.DataFrame, theirs: pl.DataFrame, first: str, runs: pl.DataFrame) -> list[Claim]:
+    """Whether each part helps: by tests over the seeds, or with one seed by which figures are lower without it."""
     rows = {row["label"]: row for row in found.iter_rows(named=True)}
     if first not in rows:
         return []
@@ -193,8 +198,9 @@ def _parts_claims(found: pl.DataFrame, theirs: pl.DataFrame, first: str) -> list
         without = rows.get(f"{first} {name}")
         if without is None:
             continue
+        certain = _certain(runs, first, f"{first} {name}")
         changes = [
-            f"{_short(metric)} {without[metric] / rows[first][metric] - 1:+.1%}"
+            f"{_short(metric)} {without[metric] / rows[first][metric] - 1:+.1%}{'†' if metric in certain else ''}"
             for metric in _ABLATION
             if rows[first][metric]
         ]
@@ -206,7 +212,8 @@ def _parts_claims(found: pl.DataFrame, theirs: pl.DataFrame, first: str) -> list
                 + ", ".join(f"{_short(metric)} {part[metric] / whole[metric] - 1:+.1%}" for metric in _ABLATION)
                 + ")"
             )
-        fallen = [without[metric] - rows[first][metric] for metric in _ABLATION]
+        judged = certain if without["seeds"] > 1 else _ABLATION
+        fallen = [without[metric] - rows[first][metric] for metric in judged]
         claims.append(
             Claim(
                 f"{said}.",
@@ -215,6 +222,14 @@ def _parts_claims(found: pl.DataFrame, theirs: pl.DataFrame, first: str) -> list
             )
         )
     return claims
+
+
+def _certain(runs: pl.DataFrame, first: str, other: str) -> list[str]:
+    """The figures in which two variants differ by a paired test over their seeds."""
+    pairs = runs.filter(label=first).join(runs.filter(label=other), on="seed", suffix=" without")
+    tests = [paired_t_test(pairs[metric].to_numpy(), pairs[f"{metric} without"].to_numpy()) for metric in _ABLATION]
+    corrected = holm([None if test is None else test.p for test in tests])
+    return [metric for metric, p in zip(_ABLATION, corrected, strict=True) if p is not None and p < _LEVEL]
 
 
 def _short(metric: str) -> str:
