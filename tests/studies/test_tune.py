@@ -19,6 +19,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution
 from optuna.storages import RDBStorage
 from optuna.trial import create_trial
+from sqlalchemy.exc import IntegrityError
 
 from icpe.errors import ConfigError, IcpeError
 from icpe.methods import METHODS, Normal
@@ -556,6 +557,35 @@ def test_wrong_arguments(make, study, change, message):
     with pytest.raises(ConfigError, match=message) as error:
         tune([make()], **{"storage": study, **change})
     assert "secret" not in str(error.value)
+
+
+def test_a_driver_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    with pytest.raises(ConfigError, match=r"its driver psycopg2 is not installed. Install it \(pip install psycopg2\)"):
+        open_storage("postgresql+psycopg2://me@nowhere.invalid/x")
+
+
+@pytest.mark.parametrize(
+    ("reason", "tries"), [("duplicate key value violates a constraint", 3), ("password authentication failed", 1)]
+)
+def test_tables_made_by_two_at_once(tmp_path, monkeypatch, reason, tries):
+    """What PostgreSQL said to the later of two machines that opened a new database."""
+    tried, opened = [], _ledger.RDBStorage
+
+    def too_late(url, **settings):
+        tried.append(url)
+        if len(tried) < 3:
+            raise IntegrityError("CREATE TYPE", None, Exception(reason))
+        return opened(url, **settings)
+
+    monkeypatch.setattr(_ledger, "RDBStorage", too_late)
+    monkeypatch.setattr(_ledger.time, "sleep", lambda _: None)
+    if tries == 1:
+        with pytest.raises(ConfigError, match=reason):
+            open_storage(tmp_path / "study.db")
+    else:
+        assert open_storage(tmp_path / "study.db").get_all_studies() == []
+    assert len(tried) == tries
 
 
 def test_wrong_configurations(make, study):

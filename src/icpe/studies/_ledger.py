@@ -6,6 +6,7 @@ begins, with who runs it; one whose process is gone is void, and its settings ar
 
 import json
 import math
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +26,7 @@ try:
     from optuna.samplers import TPESampler
     from optuna.storages import RDBStorage
     from optuna.trial import FrozenTrial, TrialState
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 
     from icpe.studies._claims import LOST, SURPLUS, Claims, Ended, counted, quiet
 except ImportError as _error:
@@ -100,11 +101,30 @@ def open_storage(where: Path | str) -> RDBStorage:
     try:
         if isinstance(where, Path):
             where.parent.mkdir(parents=True, exist_ok=True)
-        slow = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {}
-        return RDBStorage(url, engine_kwargs=slow)
+        return _opened(url)
     except Exception as error:  # of SQLAlchemy, its drivers, Optuna and the file system
+        missing = error.__cause__ or error.__context__
+        if isinstance(error, ImportError) and isinstance(missing, ModuleNotFoundError):
+            driver = missing.name
+            raise ConfigError(
+                f"{name} cannot be opened: its driver {driver} is not installed. Install it (pip install {driver}), or "
+                "name another in the URL, such as postgresql+psycopg2://"
+            ) from error
         cause = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise ConfigError(f"{name} cannot be opened as a study: {cause}") from error
+
+
+def _opened(url: str) -> RDBStorage:
+    """Optuna makes its tables in a new database; where two machines do so at once, one of them comes too late."""
+    slow = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {}
+    for wait in (0.2, 1.0, 3.0):
+        try:
+            return RDBStorage(url, engine_kwargs=slow)
+        except (IntegrityError, ProgrammingError, OperationalError) as error:
+            if not any(word in str(error) for word in ("already exists", "duplicate", "UNIQUE")):
+                raise
+            time.sleep(wait)
+    return RDBStorage(url, engine_kwargs=slow)
 
 
 @contextmanager
