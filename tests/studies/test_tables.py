@@ -88,6 +88,8 @@ def test_markdown_and_latex():
 def test_names_that_mean_something_in_latex():
     made = table_of(grid({"A_b & 5 % β": VALUES["ICPE"]}), METRICS)
     assert r"A\_b \& 5 \% $\beta$" in made.as_latex()
+    made = table_of(grid({r"S^g ~ a\b {λ} > 0": VALUES["ICPE"]}), METRICS)
+    assert r"S\textasciicircum{}g \textasciitilde{} a\textbackslash{}b \{$\lambda$\} $>$ 0 &" in made.as_latex()
 
 
 def test_frame_and_csv():

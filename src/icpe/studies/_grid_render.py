@@ -1,19 +1,33 @@
 """Tables as text, Markdown and LaTeX, from the same cells."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_LATEX = {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "±": r"$\pm$", "†": r"\textsuperscript{\textdagger}", "–": "--"}
 _MARKS = {"*": r"\textsuperscript{*}", "°": r"\textsuperscript{$\circ$}"}
 _GREEK = {
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "γ": r"$\gamma$",
-    "κ": r"$\kappa$",
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
+    "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma",
+    "τ": "tau", "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta",
+    "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
+}  # fmt: skip
+_LATEX = {
+    **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+    **{letter: rf"$\{name}$" for letter, name in _GREEK.items()},
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"\textbar{}",
+    "°": r"$\circ$",
+    "±": r"$\pm$",
     "−": "$-$",
     "×": r"$\times$",
-    "<": "$<$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "†": r"\textsuperscript{\textdagger}",
+    "–": "--",
+    "…": r"\dots{}",
 }
 
 
@@ -69,7 +83,8 @@ def as_markdown(heading: Sequence[str], groups: Sequence[Group], caption: str) -
 def as_latex(heading: Sequence[str], groups: Sequence[Group], caption: str) -> str:
     """For papers; needs the packages booktabs and textcomp."""
     styles = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
-    out = [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(caption)}}}"]
+    out = [r"% \usepackage{booktabs}; too wide for the page: \usepackage{graphicx}, and \resizebox{\textwidth}{!}{...}"]
+    out += [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(caption)}}}"]
     out += [rf"\begin{{tabular}}{{ll{'c' * len(heading)}}}", r"\toprule"]
     out += [" & ".join(["Backbone", "Method", *map(_escaped, heading)]) + r" \\"]
     for name, rows in groups:
@@ -85,10 +100,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    text = re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", r"\textbackslash "))
-    for sign, written in {**_LATEX, **_GREEK, "°": r"$\circ$"}.items():
-        text = text.replace(sign, written)
-    return text
+    return "".join(_LATEX.get(sign, sign) for sign in text)
 
 
 def _wrapped(text: str, width: int = 120) -> list[str]:
