@@ -48,7 +48,7 @@ def test_some_methods_with_the_settings_of_other_data(log, tmp_path, capsys):
     said = (folder / "accuracy-finding.md").read_text(encoding="utf-8")
     assert "Settings of preset lastfm, found on validation data of lastfm; for all runs backbone.dim = 8" in said
     assert "train.epochs = 1" in said
-    assert "over Normal" in capsys.readouterr().out
+    assert "against Normal" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

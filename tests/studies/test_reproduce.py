@@ -54,8 +54,8 @@ def test_the_papers_tables_are_whole():
 def test_icpe_must_beat_every_rival_and_not_its_own_other_form():
     won = _claim(table(Normal=0.1, MACR=0.2, ICPE=0.3, ICPE_paper=0.4), "mf", "recall@20")
     assert won.held is True
-    assert "+50.0% over MACR" in won.seen
-    assert "+200.0% over Normal" in won.seen
+    assert "+50.0% against MACR" in won.seen
+    assert "+200.0% against Normal" in won.seen
     lost = _claim(table(Normal=0.1, MACR=0.3, ICPE=0.2), "mf", "recall@20")
     assert lost.held is False
     assert _claim(table(Normal=0.1, MACR=0.3), "mf", "recall@20") is None

@@ -1,6 +1,7 @@
 """Tables 1 and 2 and Figures 5 and 6: eight trainings on three backbones."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
@@ -92,20 +93,21 @@ def _claim(found: pl.DataFrame, backbone: str, metric: str) -> Claim | None:
         printed = [row for row in rivals if row.get(column) is not None]
         top = max(printed, key=lambda row: row[column])
         verb = "is" if ours[column] > top[column] else "is not"
-        said = (
-            f"ICPE {verb} the best in {name}, {ours[column]:.4f}: {_change(ours[column], top[column])} over "
-            f"{top['label']}, {_change(ours[column], normal[column])} over Normal"
-        )
+        said = f"ICPE {verb} the best in {name}, {_placed(ours, top, normal, column)}"
         claimed = ours[column] > top[column]
     else:
         claimed = True
-    seen = (
-        f"{ours[metric]:.4f}: {_change(ours[metric], best[metric])} over {best['label']} ({best[metric]:.4f}), "
-        f"{_change(ours[metric], normal[metric])} over Normal ({normal[metric]:.4f})."
-    )
+    seen = f"{_placed(ours, best, normal, metric)}."
     if PAPER in rows:
         seen += f" In the paper's own form {rows[PAPER][metric]:.4f}."
     return Claim(f"{said}.", seen, (ours[metric] > best[metric]) == claimed)
+
+
+def _placed(ours: dict[str, Any], best: dict[str, Any], normal: dict[str, Any], metric: str) -> str:
+    """A figure beside those of the best rival and of Normal."""
+    others = [best] if best["label"] == normal["label"] else [best, normal]
+    said = [f"{_change(ours[metric], one[metric])} against {one['label']} ({one[metric]:.4f})" for one in others]
+    return f"{ours[metric]:.4f}: {', '.join(said)}"
 
 
 def _change(ours: float, theirs: float) -> str:
