@@ -91,8 +91,7 @@ def test_the_terminal_and_the_page_say_what_was_met(icpe):
         assert sentence in flat
         assert sentence in page.replace("\N{NO-BREAK SPACE}", " ")
     assert "look at audit.html" in flat
-    again = "icpe audit --log log.csv --recs recs.csv --test later.csv --user b --column user_id=who"
-    assert again in page
+    assert f"icpe audit --log log.csv {' '.join(COLUMNS)} --recs recs.csv --test later.csv --user b" in page
     assert "<h3>User b</h3>" in page
     assert Interactions.read("log.csv", {"user_id": "who", "item_id": "what", "timestamp": "on"}).content_hash in page
 

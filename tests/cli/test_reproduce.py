@@ -49,6 +49,8 @@ def test_some_methods_with_the_settings_of_other_data(log, tmp_path, capsys):
     assert "Settings of preset lastfm, found on validation data of lastfm; for all runs backbone.dim = 8" in said
     assert "train.epochs = 1" in said
     assert "against Normal" in capsys.readouterr().out
+    page = (folder / "accuracy.html").read_text(encoding="utf-8")
+    assert f"icpe {' '.join(command)} --methods icpe,normal --preset lastfm" in page
 
 
 @pytest.mark.parametrize(

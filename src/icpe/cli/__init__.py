@@ -16,6 +16,7 @@ from icpe.cli.data import data
 from icpe.cli.demo import demo
 from icpe.cli.doctor import doctor
 from icpe.cli.evaluate import evaluate
+from icpe.cli.options import Remembering
 from icpe.cli.recommend import recommend
 from icpe.cli.report import report
 from icpe.cli.reproduce import reproduce
@@ -25,7 +26,7 @@ from icpe.cli.tune import tune
 from icpe.errors import IcpeError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Remembering, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="icpe")
 def cli() -> None:
     """Recommenders that do not show everyone the same hits.

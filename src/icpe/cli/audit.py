@@ -1,13 +1,12 @@
 """``icpe audit``: how biased recommendations are, wherever they came from."""
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from icpe.cli.options import Command, json_option, open_data, parse_columns, print_json, reading_options
+from icpe.cli.options import Command, command_line, json_option, open_data, parse_columns, print_json, reading_options
 
 if TYPE_CHECKING:
     from icpe.report import Audit
@@ -82,7 +81,7 @@ def audit(
         recs_header=not recs_no_header,
         ids=options["ids"] or "auto",
     )
-    found.write(output, users, _command_line(click.get_current_context()))
+    found.write(output, users, command_line())
     _tell(found, output, as_json)
 
 
@@ -127,17 +126,3 @@ def _tell(found: "Audit", output: Path, as_json: bool) -> None:
     table, *said = terminal_text(found).split("\n\n")
     click.echo("\n\n".join([table, *(click.wrap_text(one, 88, "  ", "  ") for one in said)]))
     click.echo(f"\n  look at  {output}")
-
-
-def _command_line(ctx: click.Context) -> str:
-    """The command as it was given, without what is the default."""
-    words = ["icpe", str(ctx.info_name)]
-    for option in ctx.command.params:
-        value = ctx.params.get(option.name or "")
-        if value in (None, False, ()) or value == option.get_default(ctx):
-            continue
-        if isinstance(value, dict):
-            value = tuple(f"{ours}={theirs}" for ours, theirs in value.items())
-        for one in value if isinstance(value, tuple) else (value,):
-            words += [option.opts[0]] if one is True else [option.opts[0], str(one)]
-    return shlex.join(words)

@@ -1,6 +1,7 @@
 """Options several verbs share: which data, and how it is read."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -127,6 +128,20 @@ def open_data(
     if k_core is None:
         k_core = CATALOGUE[data].k_core if data in CATALOGUE else None
     return log if k_core is None else log.k_core(k_core)
+
+
+class Remembering(click.Group):
+    """A group that keeps the words it was called with, for pages that say how to make them again."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep them, then parse as usual."""
+        ctx.meta[__name__] = list(args)
+        return super().parse_args(ctx, args)
+
+
+def command_line() -> str:
+    """The command that is running, as it was given."""
+    return shlex.join(["icpe", *click.get_current_context().meta[__name__]])
 
 
 def print_json(content: Any) -> None:

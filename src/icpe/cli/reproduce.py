@@ -7,6 +7,7 @@ import click
 
 from icpe.cli.dotted import DottedCommand
 from icpe.cli.options import (
+    command_line,
     config_option,
     device_option,
     json_option,
@@ -96,7 +97,7 @@ def reproduce(
             user=user,
         )
         try:
-            findings = make(setting, names)
+            findings = make(setting, names, command_line())
         except KeyboardInterrupt:
             click.echo(f"all runs that have ended are kept in {output}; the same command goes on from there", err=True)
             raise

@@ -35,12 +35,13 @@ _SHOWN = {
 Drawings = dict[str, Callable[[], "Figure"]]
 
 
-def reproduce(setting: Setting, names: Sequence[str]) -> list[Finding]:
+def reproduce(setting: Setting, names: Sequence[str], command: str | None = None) -> list[Finding]:
     """Make studies one after the other; files of each are there when it ends.
 
     Args:
         setting: data, seeds, settings, folder.
         names: of :data:`icpe.studies.reproduce.STUDIES`.
+        command: that makes the same again, for the page.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -52,7 +53,7 @@ def reproduce(setting: Setting, names: Sequence[str]) -> list[Finding]:
         finding = STUDIES[name](setting)
         save_finding(finding, setting.folder)
         findings.append(finding)
-        write_report(findings, setting, page_of(setting, names))
+        write_report(findings, setting, page_of(setting, names), command)
     return findings
 
 
@@ -111,7 +112,7 @@ def drawings(finding: Finding) -> Drawings:
     return {what: simple[what]}
 
 
-def write_report(findings: Sequence[Finding], setting: Setting, path: Path) -> Path:
+def write_report(findings: Sequence[Finding], setting: Setting, path: Path, command: str | None = None) -> Path:
     """One page about all studies made so far, and, beside ``report.html``, their texts as Markdown."""
     held = [claim.held for finding in findings for claim in finding.claims]
     title = f"The paper's claims on {setting.dataset}"
@@ -121,7 +122,7 @@ def write_report(findings: Sequence[Finding], setting: Setting, path: Path) -> P
     )
     body = [header(title, _about(setting), [(lead, "")])]
     body += [section(finding.title, _shown(finding)) for finding in findings]
-    body.append(section("How it was made", _made(setting, findings)))
+    body.append(section("How it was made", _made(setting, command)))
     if path.name == NAME:
         _write(setting.folder / TEXT, f"# {title}\n\n{lead}\n\n" + "\n".join(one.as_text() for one in findings))
     return write_page(title, "\n".join(body), path)
@@ -137,7 +138,9 @@ def _shown(finding: Finding) -> str:
     claims = f'<div class="wide"><table class="said">{heading}{rows}</table></div>' if rows else ""
     tables = "".join(table_html(table) for table in finding.tables.values())
     pictures = figures(*((_SHOWN.get(stem, ""), "", draw) for stem, draw in drawings(finding).items()))
-    return claims + paragraphs(finding.notes) + tables + pictures + paragraphs([finding.caption], "small")
+    if tables:  # long and narrow: there is room for the figure beside it
+        pictures = f'<div class="beside"><div>{tables}</div><div>{pictures}</div></div>'
+    return claims + paragraphs(finding.notes) + pictures + paragraphs([finding.caption], "small")
 
 
 def _about(setting: Setting) -> str:
@@ -147,16 +150,15 @@ def _about(setting: Setting) -> str:
     return f"{setting.dataset}: {sizes} in training.{quick}"
 
 
-def _made(setting: Setting, findings: Sequence[Finding]) -> str:
-    quick = " --quick" if setting.quick else ""
-    seeds = ",".join(map(str, setting.seeds))
-    lines = [
-        f"icpe reproduce {one.what} --dataset {setting.dataset} --seeds {seeds}{quick} -o {setting.folder.name}"
-        for one in findings
-    ]
+def _made(setting: Setting, command: str | None) -> str:
+    again = (
+        "<p>This command makes it again, and goes on from what is in the folder:</p>" + commands([command])
+        if command
+        else ""
+    )
     kept = "Every run is a folder below runs, with all its settings. Content hashes of the first seed's split:"
     hashes = pairs({name: value or "unknown" for name, value in setting.parts.manifest["hashes"].items()})
-    return commands(lines) + paragraphs([kept]) + hashes + versions_table()
+    return again + paragraphs([kept]) + hashes + versions_table()
 
 
 def _front_drawings(finding: Finding) -> Drawings:
