@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _ONE, _TWO = (4.8, 3.6), (8.6, 3.6)  # inches
 _BINS = 12
+_LEAST = 0.01  # a loss that is drawn; what is below is learnt, and orders of magnitude there mean nothing
 
 
 def front_figure(front: pl.DataFrame, points: pl.DataFrame | None = None, title: str = "") -> "Figure":
@@ -35,15 +36,24 @@ def front_figure(front: pl.DataFrame, points: pl.DataFrame | None = None, title:
     figure, axes = panels(2, _TWO)
     for panel, suffix, heading in zip(axes, ("loss", "levelled"), ("as trained", "all scores shifted"), strict=True):
         names = [f"head_{suffix}", f"niche_{suffix}"]
-        _draw_front(panel, front.select(*names).to_numpy(), front["feasible"].to_numpy())
+        losses = front.select(*names).to_numpy()
+        _draw_front(panel, losses, front["feasible"].to_numpy())
         for place, row in enumerate([] if points is None else points.iter_rows(named=True)):
             marker = _MARKERS[1 + place % (len(_MARKERS) - 1)]
             label = str(row["label"]).replace("S^g", "Sᵍ")
             edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
-            panel.plot(row[names[0]], row[names[1]], marker, color=colour(place), markersize=8, label=label, **edge)
+            panel.plot(
+                *(max(row[name], _LEAST) for name in names),
+                marker,
+                color=colour(place),
+                markersize=8,
+                label=label,
+                **edge,
+            )
         panel.loglog()
         _plain_ticks(panel)
-        panel.set(xlabel="loss of head items", ylabel="loss of niche items")
+        less = [f" (≥ {_LEAST:g})" if (axis < _LEAST).any() else "" for axis in losses.T]
+        panel.set(xlabel=f"loss of head items{less[0]}", ylabel=f"loss of niche items{less[1]}")
         panel.set_title(f"{title}, {heading}" if title else heading, loc="left", fontsize=10)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", frameon=False, fontsize=9, ncols=6, handletextpad=0.2)
@@ -52,6 +62,7 @@ def front_figure(front: pl.DataFrame, points: pl.DataFrame | None = None, title:
 
 def _draw_front(axes: Any, losses: FloatArray, feasible: BoolArray) -> None:
     worse = dominated(-losses)
+    losses = np.maximum(losses, _LEAST)
     best = losses[~worse][np.argsort(losses[~worse][:, 0])]
     axes.plot(*best.T, "-", color=GREY, linewidth=1, zorder=1)
     kinds = (
