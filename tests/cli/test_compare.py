@@ -121,8 +121,8 @@ def test_a_failed_cell_is_exit_code_1(icpe, log_file):
     ]
     code, out, err = icpe(*command)
     assert code == 1
-    assert "[1/2] InBatch on neumf, seed 0 failed: NeuMF scores pairs one by one" in err
-    assert "Failed: InBatch on neumf, seed 0 (NeuMF scores" in out.replace("\n", " ")
+    assert "[1/2] In-batch softmax on neumf, seed 0 failed: NeuMF scores pairs one by one" in err
+    assert "Failed: In-batch softmax on neumf, seed 0 (NeuMF scores" in out.replace("\n", " ")
     assert "Popularity" in out
 
 

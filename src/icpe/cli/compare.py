@@ -141,7 +141,7 @@ def _from_names(dotted: dict[str, dict[str, Any]], methods: str, backbones: str,
     for backbone in _names(backbones, BACKBONES):
         for method in _names(methods, METHODS):
             chosen = {**flags, "preset": None, "seed": None}
-            label, tuned = find_method(method).__name__, method in FLOORS
+            label, tuned = find_method(method).label, method in FLOORS
             config = make_config(dotted, method=method, backbone=backbone, **chosen)
             if preset is not None and not tuned:
                 asked = config.updated("method", {"preset": preset})

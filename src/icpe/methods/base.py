@@ -66,6 +66,8 @@ class Method(nn.Module, ABC):
     """A way to train a backbone. It knows nothing of loops, files or devices.
 
     Attributes:
+        name: in settings and on the command line.
+        label: how people call it; the class's name, unless it says otherwise.
         serving: names of settings that matter for ranking only and may be changed after training.
         presets: settings of the constructor by name, e.g. those of the paper.
         search: values of settings worth trying, the usual ones among them; for tuning.
@@ -74,9 +76,14 @@ class Method(nn.Module, ABC):
     """
 
     name: ClassVar[str]
+    label: ClassVar[str]
     serving: ClassVar[tuple[str, ...]] = ()
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     search: ClassVar[dict[str, tuple[Any, ...]]] = {}
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls.label = cls.__dict__.get("label", cls.__name__)
 
     def __init__(self, backbone: Backbone, reg: float | None = None) -> None:
         super().__init__()

@@ -55,6 +55,7 @@ class BCLoss(Method):
     """
 
     name: ClassVar[str] = "bc_loss"
+    label: ClassVar[str] = "BC-Loss"
     serving: ClassVar[tuple[str, ...]] = ("score",)
     search: ClassVar[dict[str, tuple[Any, ...]]] = {
         "temperature": (0.05, 0.07, 0.1, 0.15, 0.2),

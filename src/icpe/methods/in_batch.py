@@ -37,6 +37,7 @@ class InBatch(Normal):
     """
 
     name: ClassVar[str] = "in_batch"
+    label: ClassVar[str] = "In-batch softmax"
     serving: ClassVar[tuple[str, ...]] = ()
     search: ClassVar[dict[str, tuple[Any, ...]]] = {
         "correction": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7),

@@ -33,6 +33,7 @@ class LogitAdjustment(Normal):
     """
 
     name: ClassVar[str] = "logit_adjustment"
+    label: ClassVar[str] = "Log-popularity offset"
     serving: ClassVar[tuple[str, ...]] = ()
     search: ClassVar[dict[str, tuple[Any, ...]]] = {
         "kappa": (0.3, 0.5, 0.6, 0.7, 0.85, 1.0),

@@ -37,6 +37,7 @@ class PopularityPenalty(Normal):
     """
 
     name: ClassVar[str] = "penalty"
+    label: ClassVar[str] = "Popularity penalty"
     serving: ClassVar[tuple[str, ...]] = ("c",)
     search: ClassVar[dict[str, tuple[Any, ...]]] = {"loss": ("bce", "softmax"), "temperature": (0.15, 0.2, 0.25)}
     log_popularity: Tensor

@@ -47,6 +47,7 @@ class RelMF(Method):
     """
 
     name: ClassVar[str] = "relmf"
+    label: ClassVar[str] = "Rel-MF"
     search: ClassVar[dict[str, tuple[Any, ...]]] = {
         "gamma": (0.3, 0.5, 0.7, 0.8, 1.0),
         "eps": (0.001, 0.01, 0.05, 0.1),

@@ -41,7 +41,7 @@ class Model:
 
     def __repr__(self) -> str:
         return (
-            f"Model({type(self.method).__name__} on {self.method.backbone.label}, "
+            f"Model({self.method.label} on {self.method.backbone.label}, "
             f"{len(self.log.users):,} users, {len(self.log.items):,} items)"
         )
 

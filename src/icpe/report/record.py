@@ -64,7 +64,7 @@ class RunRecord:
             ) from error
         model = load(folder)
         config = RunConfig.read(folder / "config.toml")
-        return cls(folder, type(model.method).__name__, config, manifest, result, curve, model, _length(config.depths))
+        return cls(folder, model.method.label, config, manifest, result, curve, model, _length(config.depths))
 
     @property
     def part(self) -> str:

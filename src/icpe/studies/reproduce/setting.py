@@ -13,6 +13,7 @@ import polars as pl
 from icpe import __version__
 from icpe.errors import ConfigError, IcpeError
 from icpe.files import write_atomically, write_json
+from icpe.methods import find_method
 from icpe.metrics.statistics import mean_and_std
 from icpe.model import Model, load
 from icpe.model.config import RunConfig
@@ -22,14 +23,8 @@ from icpe.studies.grid import Cell, Event, Grid, run_grid
 
 # The paper's rows, by our names.
 METHODS = {
-    "normal": "Normal",
-    "dice": "DICE",
-    "macr": "MACR",
-    "cpr": "CPR",
-    "causpref": "CausPref",
-    "bc_loss": "BC-Loss",
-    "invpref": "InvPref",
-    "icpe": "ICPE",
+    name: find_method(name).label
+    for name in ("normal", "dice", "macr", "cpr", "causpref", "bc_loss", "invpref", "icpe")
 }
 BACKBONES = {"mf": "MF", "neumf": "NeuMF", "lightgcn": "LightGCN"}
 _WHOLE = "made_of.json"
