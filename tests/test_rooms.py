@@ -41,6 +41,8 @@ def allowed(room: str) -> set[str]:
         return {room, *CELLAR}
     if room in LINE:
         return {room, *CELLAR, *SIDE, *LINE[: LINE.index(room)]}
+    if room == "__main__":
+        return {"cli"}
     assert room == "testing", f"{room!r} is not a room of the house: add it to the plan in this test"
     return {room, *CELLAR, *SIDE, *LINE} - {"cli"}
 

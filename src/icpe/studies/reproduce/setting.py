@@ -5,12 +5,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from icpe import __version__
 from icpe.errors import ConfigError, IcpeError
 from icpe.files import write_atomically, write_json
 from icpe.methods import find_method
@@ -123,7 +123,7 @@ class Setting:
         made_of = {
             "settings": {**config.effective(method, config.train_settings(method)), "data": None, **settings},
             "train": self.parts.train.content_hash,
-            "icpe": __version__,
+            "icpe": version("icpe"),
         }
         identity = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode()).hexdigest()[:12]
         folder = self.folder / "computed" / f"{name}-{identity}"
