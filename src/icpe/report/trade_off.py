@@ -1,11 +1,13 @@
 """What head items lose and niche items gain: methods as points, with error bars over seeds."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
 
 from icpe.errors import DataError
+from icpe.methods import METHODS
 from icpe.report.exposure_figures import COLOURS
 from icpe.report.figures import GREY, NICHE, panels
 from icpe.report.labels import label_points
@@ -61,12 +63,11 @@ def scatter_figure(results: pl.DataFrame, backbone: str, across: str, up: str) -
         raise DataError(f"there is no run on {backbone!r} to draw; the results have {known}")
     figure, (axes,) = panels(1, SIZE)
     points, spreads = (found.select(f"{what} 0", f"{what} 1").to_numpy() for what in ("mean", "std"))
-    others = 0
-    for method, point, spread in zip(found["method"], points, spreads, strict=True):
+    places = looks(found["method"].to_list())
+    for method, place, point, spread in zip(found["method"], places, points, spreads, strict=True):
         marker, shade, size = {"icpe": ("*", NICHE, 15), "normal": ("o", GREY, 8)}.get(
-            method, (_MARKERS[others % len(_MARKERS)], COLOURS[others % len(COLOURS)], 7)
+            method, (_MARKERS[place % len(_MARKERS)], COLOURS[place % len(COLOURS)], 7)
         )
-        others += method not in ("icpe", "normal")
         bars = {"xerr": spread[0], "yerr": spread[1]} if spread.any() else {}
         axes.errorbar(*point, **bars, fmt=marker, color=shade, markersize=size, elinewidth=1, capsize=2, alpha=0.9)
     axes.set(xlabel=metric_name(across), ylabel=metric_name(up))
@@ -78,6 +79,21 @@ def scatter_figure(results: pl.DataFrame, backbone: str, across: str, up: str) -
     up_bars = np.hstack([points - np.hstack([zero, spreads[:, 1:]]), points + np.hstack([zero, spreads[:, 1:]])])
     label_points(axes, points, found["label"].to_list(), np.vstack([across_bars, up_bars]))
     return figure
+
+
+def looks(methods: Sequence[str]) -> list[int]:
+    """A number for each point's marker and colour: the same for a method in all figures, and in a figure none twice.
+
+    Example:
+        >>> looks(["dice", "cpr"]) == looks(["dice", "macr", "cpr"])[::2]
+        True
+    """
+    known = [name for name in METHODS if name not in ("normal", "icpe")]
+    taken: list[int] = []
+    for name in methods:
+        own = known.index(name) if name in known else len(known)
+        taken.append(own if own not in taken else max(len(known), *(place + 1 for place in taken)))
+    return taken
 
 
 def _length(results: pl.DataFrame, metric: str) -> int:
