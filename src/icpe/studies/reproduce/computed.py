@@ -1,6 +1,6 @@
 """Figure 9a, Figure 2 and Section 4: computations of their own, on the split of the first seed."""
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -24,9 +24,8 @@ def frontier(setting: Setting) -> Finding:
     preferences, backbones = (3, setting.backbones[:1]) if setting.quick else (8, setting.backbones)
     for backbone in backbones:
         config = _normal(setting, backbone)
-        found = setting.kept(
-            f"front-{backbone}", config, _fronts(setting, config, preferences), preferences=preferences
-        )
+        make = partial(_fronts, setting, config, preferences)
+        found = setting.kept(f"front-{backbone}", config, make, preferences=preferences)
         name = pl.lit(backbone).alias("backbone")
         fronts.append(found["front"].with_columns(name))
         points.append(found["points"].with_columns(name))
@@ -95,15 +94,15 @@ def theory(setting: Setting) -> Finding:
     for backbone in setting.backbones:
         times, items = (2, 60) if setting.quick else (10, 200)
         config = _normal(setting, backbone)
-        made = _influence(setting, config, times, items)
-        found = Influence(**setting.kept(f"influence-{backbone}", config, made, initialisations=times, items=items))
+        make = partial(_influence, setting, config, times, items)
+        found = Influence(**setting.kept(f"influence-{backbone}", config, make, initialisations=times, items=items))
         influence[BACKBONES[backbone]] = found
         fits.append(found.fits)
         points.append(found.points.with_columns(pl.lit(backbone).alias("backbone")))
     config = _first(setting, setting.paper_cell(PAPER, "mf" if "mf" in setting.backbones else setting.graph).config)
     config, checkpoints, most = _short(setting, config), *((3, 3) if setting.quick else (10, 8))
-    bound = _bound(setting, config, checkpoints, most)
-    terms = setting.kept("bound", config, bound, checkpoints=checkpoints, clusters=most)["bound"]
+    make = partial(_bound, setting, config, checkpoints, most)
+    terms = setting.kept("bound", config, make, checkpoints=checkpoints, clusters=most)["bound"]
     table = pl.concat(fits)
     claims = [_exponent_claim(table, backbone) for backbone in setting.backbones]
     bounds = terms["bound"].to_list()
@@ -121,35 +120,26 @@ def theory(setting: Setting) -> Finding:
     return Finding("theory", title, claims, setting.caption(), tables, notes=notes, objects={"influence": influence})
 
 
-def _fronts(setting: Setting, config: RunConfig, preferences: int) -> Callable[[], dict[str, pl.DataFrame]]:
-    def make() -> dict[str, pl.DataFrame]:
-        setting.stage(f"Pareto MTL on {BACKBONES[config.backbone['name']]}")
-        methods = {"Normal": {"name": "normal"}, PAPER: {"name": "icpe", "preset": "paper"}}
-        return {
-            "front": loss_front(config, setting.parts, preferences),
-            "points": reference_points(config, setting.parts, methods),
-        }
-
-    return make
+def _fronts(setting: Setting, config: RunConfig, preferences: int) -> dict[str, pl.DataFrame]:
+    setting.stage(f"Pareto MTL on {BACKBONES[config.backbone['name']]}")
+    methods = {"Normal": {"name": "normal"}, PAPER: {"name": "icpe", "preset": "paper"}}
+    return {
+        "front": loss_front(config, setting.parts, preferences),
+        "points": reference_points(config, setting.parts, methods),
+    }
 
 
-def _influence(setting: Setting, config: RunConfig, times: int, items: int) -> Callable[[], dict[str, pl.DataFrame]]:
-    def make() -> dict[str, pl.DataFrame]:
-        backbone = config.expanded().backbone
-        setting.stage(f"gradient influence on {BACKBONES[backbone['name']]}")
-        found = influence_exponent(backbone, setting.parts.train, times, items)
-        return {"points": found.points, "fits": found.fits}
-
-    return make
+def _influence(setting: Setting, config: RunConfig, times: int, items: int) -> dict[str, pl.DataFrame]:
+    backbone = config.expanded().backbone
+    setting.stage(f"gradient influence on {BACKBONES[backbone['name']]}")
+    found = influence_exponent(backbone, setting.parts.train, times, items)
+    return {"points": found.points, "fits": found.fits}
 
 
-def _bound(setting: Setting, config: RunConfig, checkpoints: int, most: int) -> Callable[[], dict[str, pl.DataFrame]]:
-    def make() -> dict[str, pl.DataFrame]:
-        setting.stage("terms of the bound")
-        run = trajectory(config, setting.parts.train, checkpoints=checkpoints)
-        return {"bound": bound_terms(run, range(1, most + 1))}
-
-    return make
+def _bound(setting: Setting, config: RunConfig, checkpoints: int, most: int) -> dict[str, pl.DataFrame]:
+    setting.stage("terms of the bound")
+    run = trajectory(config, setting.parts.train, checkpoints=checkpoints)
+    return {"bound": bound_terms(run, range(1, most + 1))}
 
 
 def _dials(setting: Setting) -> tuple[pl.DataFrame | None, dict[str, float]]:
