@@ -132,13 +132,14 @@ def _names(option: str, text: str, known: list[str]) -> list[str]:
 def _preset(name: str | None, dataset: str) -> str | None:
     """The one asked for, or what comes with the package for a data set."""
     from icpe.errors import ConfigError
-    from icpe.model.presets import read_presets, shipped_presets
+    from icpe.model.presets import open_presets, shipped_presets
 
     shipped = shipped_presets()
     if name is None:
         return dataset if dataset in shipped else None
-    if name.endswith(".toml"):
-        read_presets(Path(name))
-    elif name not in shipped:
-        raise ConfigError(f"--preset is {name!r}; expected one of {', '.join(shipped)}, or a file that ends in .toml")
+    try:
+        open_presets(name)
+    except LookupError:
+        known = ", ".join(shipped)
+        raise ConfigError(f"--preset is {name!r}; expected one of {known}, or a file that ends in .toml") from None
     return name
