@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from icpe import Interactions
+from icpe.cli import run
 from icpe.testing import skewed_log
 
 
@@ -50,3 +51,19 @@ def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def skewed() -> Interactions:
     """The long-tailed log most tests work on."""
     return skewed_log()
+
+
+@pytest.fixture
+def icpe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in a folder of its own; gives exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    capfd.readouterr()  # what fixtures have said
+
+    def invoke(*arguments: object) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return invoke

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from icpe.cli import run
 from icpe.testing import skewed_log
 
 PROGRAM = Path(sys.executable).with_name("icpe")
@@ -19,22 +18,6 @@ def log_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "log.csv"
     skewed_log(users=60, items=40, pairs=900).write(path)
     return path
-
-
-@pytest.fixture
-def icpe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Run a command in a folder of its own; gives exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-    capfd.readouterr()  # what fixtures have said
-
-    def invoke(*arguments: object) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return invoke
 
 
 @pytest.fixture

@@ -1,0 +1,60 @@
+"""Run folders that version 0.1 wrote still load, recommend, evaluate and resume."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from icpe import load
+
+FOLDER = Path(__file__).parent / "version-0.1"
+TRAINED_WITH = (
+    "--method icpe --backbone.dim 4 --seed 5 --train.batch_size 512 --train.epochs 4 --train.evaluate_every 60"
+)
+
+
+@pytest.fixture
+def expected():
+    return json.loads((FOLDER / "finished" / "result.json").read_text())
+
+
+def test_recommends(icpe):
+    code, out, _ = icpe("recommend", FOLDER / "finished", "--user", "u0003", "--user", "u0017", "-n", 5, "--json")
+    assert code == 0
+    found, before = json.loads(out), json.loads((FOLDER / "lists.json").read_text())
+    for key in ("user_id", "item_id", "rank", "name"):
+        assert [row[key] for row in found] == [row[key] for row in before]
+    assert [row["score"] for row in found] == pytest.approx([row["score"] for row in before], rel=1e-5)
+
+
+def test_loads_in_python():
+    model = load(FOLDER / "finished")
+    assert model.recommend(["u0003"], n=3).height == 3
+
+
+def test_evaluates(icpe, expected):
+    code, out, _ = icpe("evaluate", FOLDER / "finished", "--json")
+    assert code == 0
+    found = json.loads(out)
+    for part in ("valid", "test"):
+        assert found[part] == pytest.approx(expected[part])
+
+
+def test_resumes(icpe, expected, tmp_path):
+    shutil.copytree(FOLDER / "interrupted", tmp_path / "run")
+    code, out, err = icpe("train", "demo", *TRAINED_WITH.split(), "--resume", "--json", "-o", tmp_path / "run")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["steps"] == expected["steps"]
+    assert found["test"]["ndcg@20"] == pytest.approx(expected["test"]["ndcg@20"], rel=1e-3)
+    curve = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in curve] == [60, 120, 180, 240, 300, 360, 372]
+
+
+def test_refuses_to_resume_with_other_settings(icpe, tmp_path):
+    shutil.copytree(FOLDER / "interrupted", tmp_path / "run")
+    arguments = TRAINED_WITH.replace("--backbone.dim 4", "--backbone.dim 5").split()
+    code, _, err = icpe("train", "demo", *arguments, "--resume", "-o", tmp_path / "run")
+    assert code == 2
+    assert "backbone" in err
