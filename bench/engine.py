@@ -138,7 +138,7 @@ def built(method: Any, log: Any) -> tuple[int, Iterator[Any]]:
 def rank_ours(method: Any, log: Any) -> float:
     import torch
 
-    from icpe.rank import top_n
+    from icpe.ranking import top_n
 
     chunk, parts = built(method, log)
     with torch.no_grad():
@@ -150,7 +150,7 @@ def rank_plainly(method: Any, log: Any) -> float:
     import numpy as np
     import torch
 
-    from icpe.models.scores import PairScores
+    from icpe.ranking.tables import PairScores
 
     chunk, parts = built(method, log)
     with torch.no_grad():

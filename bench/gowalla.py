@@ -25,7 +25,7 @@ import torch
 
 from icpe import Interactions, LightGCN, Normal, split
 from icpe.metrics import evaluate
-from icpe.models.scores import DotScores, ScoreTable
+from icpe.ranking.tables import DotScores, ScoreTable
 from icpe.report.figures import GREY, HEAD, NICHE, save_figure
 from icpe.train import Trainer, TrainSettings
 

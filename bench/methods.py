@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from alone import with_one_thread
+from icpe.backbones import make_backbone
 from icpe.errors import ConfigError
 from icpe.methods import METHODS, make_method
-from icpe.models import make_backbone
 from icpe.testing import skewed_log
 from icpe.train import Trainer, TrainSettings
 

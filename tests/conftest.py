@@ -44,7 +44,7 @@ def write(tmp_path: Path) -> Callable[[str, bytes | str], Path]:
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text files are read at once, or in batches as large ones are."""
     if request.param == "in batches":
-        monkeypatch.setattr("icpe.data.text._LARGE", 0)
+        monkeypatch.setattr("icpe.data.readers.text._LARGE", 0)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from icpe import split as split
+    from icpe.backbones import MF as MF
+    from icpe.backbones import LightGCN as LightGCN
+    from icpe.backbones import NeuMF as NeuMF
     from icpe.data import Interactions as Interactions
     from icpe.data import World as World
     from icpe.data import describe as describe
@@ -21,22 +24,19 @@ if TYPE_CHECKING:
     from icpe.errors import NotFittedError as NotFittedError
     from icpe.methods import ICPE as ICPE
     from icpe.methods import Normal as Normal
-    from icpe.model import Model as Model
-    from icpe.model import evaluate as evaluate
-    from icpe.model import load as load
-    from icpe.models import MF as MF
-    from icpe.models import LightGCN as LightGCN
-    from icpe.models import NeuMF as NeuMF
+    from icpe.recommender import Model as Model
+    from icpe.recommender import evaluate as evaluate
+    from icpe.runs.load import load as load
 
 _HOME = {
     "ICPE": "icpe.methods",
-    "LightGCN": "icpe.models",
-    "MF": "icpe.models",
-    "Model": "icpe.model",
-    "NeuMF": "icpe.models",
+    "LightGCN": "icpe.backbones",
+    "MF": "icpe.backbones",
+    "Model": "icpe.recommender",
+    "NeuMF": "icpe.backbones",
     "Normal": "icpe.methods",
-    "evaluate": "icpe.model",
-    "load": "icpe.model",
+    "evaluate": "icpe.recommender",
+    "load": "icpe.runs.load",
     "Interactions": "icpe.data",
     "World": "icpe.data",
     "describe": "icpe.data",

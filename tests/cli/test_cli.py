@@ -220,7 +220,7 @@ def test_ctrl_c_exits_130(tmp_path):
     pl.DataFrame({"user_id": rows % 50_021, "item_id": rows % 997}).write_csv(pipe)
     program = Path(sys.executable).with_name("icpe")
     code = (
-        "import sys, time, icpe.cli, icpe.data.open as opened\n"
+        "import sys, time, icpe.cli, icpe.data.datasets.open as opened\n"
         "def wait(*a, **k): print('ready', flush=True); time.sleep(60)\n"
         "icpe.data.open_log = wait\n"
         "sys.argv[0] = 'icpe'\n"

@@ -13,10 +13,10 @@ import pytest
 
 from icpe.cli._compare_shown import Board, line
 from icpe.cli.compare import parse_seeds
+from icpe.compare.grid import Cell, Event
 from icpe.errors import DataError
-from icpe.model.config import RunConfig
-from icpe.model.run import Run
-from icpe.studies.grid import Cell, Event
+from icpe.runs.config import RunConfig
+from icpe.runs.run import Run
 
 SMALL = ["--backbone.dim", "4", "--train.epochs", "2", "--train.batch_size", "256"]
 

@@ -13,8 +13,8 @@ import pytest
 
 from icpe import MF, Normal, make_world, split
 from icpe.cli import run
-from icpe.model.config import RunConfig
 from icpe.report.truth import true_recall
+from icpe.runs.config import RunConfig
 
 
 def make_small(patch):

@@ -17,7 +17,7 @@ import pytest
 from icpe import split
 from icpe.cli import run
 from icpe.cli.dotted import parse_value
-from icpe.model.config import RunConfig
+from icpe.runs.config import RunConfig
 from icpe.testing import skewed_log
 
 PROMISED = {
@@ -77,7 +77,7 @@ def test_killed_anywhere_it_ends_the_same(log_file, uninterrupted, tmp_path, cap
     The processes are forked from one that has imported everything, for imports take longer than the run.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["icpe.cli", "icpe.model.run", "icpe.kernels.rows", "icpe.kernels.negatives"])
+    context.set_forkserver_preload(["icpe.cli", "icpe.runs.run", "icpe.kernels.rows", "icpe.kernels.negatives"])
     folder = tmp_path / "run"
     warm = context.Process(target=len, args=("",))  # the imports happen here, and not in what is measured
     warm.start()
@@ -138,7 +138,7 @@ def test_the_real_program_stopped_and_continued(start, log_file, uninterrupted, 
 
 def test_an_interrupt_between_steps_saves_that_step(icpe, log_file, uninterrupted, monkeypatch):
     """Away from any validation: the state is of the very step after which the interrupt was seen."""
-    from icpe.model.run import Run
+    from icpe.runs.run import Run
 
     after_step = Run._after_step
 

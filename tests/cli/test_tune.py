@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from icpe import __version__
-from icpe.studies import _workers
-from icpe.studies._workers import Outcome
+from icpe.jobs import workers as _workers
+from icpe.jobs.workers import Outcome
 
 SMALL = ["--backbone.dim", "4", "--train.epochs", "2", "--train.batch_size", "256"]
 

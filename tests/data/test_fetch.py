@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icpe.data import fetch as module
-from icpe.data.catalogue import CATALOGUE, Dataset, RemoteFile, find_dataset
-from icpe.data.fetch import cache_dir, fetch, item_names, locate
+from icpe.data.datasets import fetch as module
+from icpe.data.datasets.catalogue import CATALOGUE, Dataset, RemoteFile, find_dataset
+from icpe.data.datasets.fetch import cache_dir, fetch, item_names, locate
 from icpe.errors import ConfigError, DataError
 
 TRAIN = b"0 1 2 3\n1 2\n" * 50

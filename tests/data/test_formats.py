@@ -273,8 +273,8 @@ def test_batches_give_the_same_log(tmp_path, monkeypatch, skewed):
     frame = skewed.to_frame().with_columns(pl.col("timestamp").dt.epoch("s"), weight=pl.int_range(pl.len()))
     frame.with_columns(pl.format("u{}", "user_id").alias("user_id")).write_csv(tmp_path / "log.csv")
     at_once = Interactions.read(tmp_path / "log.csv")
-    monkeypatch.setattr("icpe.data.text._LARGE", 0)
-    monkeypatch.setattr("icpe.data.text._BATCH", 100)
+    monkeypatch.setattr("icpe.data.readers.text._LARGE", 0)
+    monkeypatch.setattr("icpe.data.readers.text._BATCH", 100)
     in_batches = Interactions.read(tmp_path / "log.csv")
     assert in_batches.content_hash == at_once.content_hash
     assert in_batches.reading == at_once.reading

@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from icpe.data import open_log
-from icpe.data._names import GENRES, make_names
 from icpe.data.popularity import gini
-from icpe.data.world import World, _wanted, make_world
+from icpe.data.world._names import GENRES, make_names
+from icpe.data.world.world import World, _wanted, make_world
 from icpe.errors import ConfigError, DataError
 
 ARRAYS = ("user_tastes", "item_traits", "item_appeal", "exposure")
@@ -169,7 +169,7 @@ def test_herding_makes_the_popular_more_popular(demo: World) -> None:
 
 
 def test_without_herding_the_popular_gain_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icpe.data._growth._HERDING", 0.0)
+    monkeypatch.setattr("icpe.data.world._growth._HERDING", 0.0)
     assert top_decile_gain(make_world()) < 0.0
 
 

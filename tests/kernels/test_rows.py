@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from icpe.models.base import rows_from, take_rows
+from icpe.backbones.base import rows_from, take_rows
 from icpe.train.row_optimizer import RowAdam, RowRMSprop, RowTable
 from icpe.train.small_optimizer import SmallOptimizer
 

@@ -7,8 +7,8 @@ from icpe import MF, LightGCN, NeuMF, split
 from icpe import load as load_model
 from icpe.methods import METHODS, make_method
 from icpe.metrics import evaluate_lists
-from icpe.models.scores import DotScores
-from icpe.rank import top_n
+from icpe.ranking import top_n
+from icpe.ranking.tables import DotScores
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import block_log
 

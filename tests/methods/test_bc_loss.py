@@ -12,22 +12,22 @@ import torch.nn.functional as F
 from icpe import MF, ConfigError, Interactions, LightGCN, NeuMF
 from icpe.data.popularity import head_mask
 from icpe.errors import DataError
-from icpe.methods.base import Batch
-from icpe.methods.bc_loss import BCLoss, softmax_pull
-from icpe.methods.margin import (
+from icpe.methods._parts.margin import (
     add_margin,
     in_batch_with_margin,
     plain_vectors_with_margin,
     softmax_with_margin,
     vectors_with_margin,
 )
+from icpe.methods.bc_loss import BCLoss, softmax_pull
 from icpe.metrics import evaluate_lists
-from icpe.rank import top_n
+from icpe.ranking import top_n
 from icpe.rng import stream
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
 from icpe.train import Trainer, TrainSettings
+from icpe.train.method import Batch
 
 LOG = skewed_log(users=40, items=30, pairs=400)
 EVERYBODY = np.arange(len(LOG.users), dtype=np.int32)

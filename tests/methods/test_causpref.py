@@ -7,11 +7,11 @@ from torch.nn import functional
 
 from icpe import MF, ConfigError, LightGCN, NeuMF, Normal
 from icpe.methods import Batch
-from icpe.methods.acyclic import Matching, acyclicity, loss_of_pairs
+from icpe.methods._parts.acyclic import Matching, acyclicity, loss_of_pairs
 from icpe.methods.causpref import CausPref
 from icpe.metrics import evaluate_lists
-from icpe.models.scores import DotScores
-from icpe.rank import top_n
+from icpe.ranking import top_n
+from icpe.ranking.tables import DotScores
 from icpe.rng import stream
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log

@@ -6,8 +6,8 @@ import torch
 
 from icpe import MF, Normal
 from icpe.metrics import evaluate_lists
-from icpe.models.scores import DotScores
-from icpe.rank import top_n
+from icpe.ranking import top_n
+from icpe.ranking.tables import DotScores
 from icpe.testing.backbones import Distance
 from icpe.testing.methods import SMALL, block_log, check_method
 

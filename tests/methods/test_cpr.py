@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from icpe import MF, ConfigError, LightGCN, NeuMF, Normal
+from icpe.backbones.base import normal_table
 from icpe.data.interactions import Interactions
 from icpe.errors import DataError
-from icpe.methods.base import Batch
 from icpe.methods.cpr import CPR, Layout, shares
-from icpe.methods.drawing import Drawn
-from icpe.models.base import normal_table
-from icpe.rank import top_n
+from icpe.ranking import top_n
 from icpe.rng import stream
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, check_method
+from icpe.train.drawing import Drawn
+from icpe.train.method import Batch
 from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=40, items=30, pairs=300)

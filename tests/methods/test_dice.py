@@ -12,15 +12,15 @@ from torch.nn.functional import softplus
 
 from icpe import MF, ConfigError, LightGCN, NeuMF, Normal
 from icpe.data.interactions import Interactions
-from icpe.methods.base import Batch
+from icpe.methods._parts.distance_correlation import DistanceCorrelation
 from icpe.methods.dice import DICE, MarginSampler, _Products, first_places
-from icpe.methods.distance_correlation import DistanceCorrelation
-from icpe.models.scores import DotScores, SumScores
+from icpe.ranking.tables import DotScores, SumScores
 from icpe.rng import stream
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, check_method
 from icpe.train import Trainer, TrainSettings
+from icpe.train.method import Batch
 from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=40, items=30, pairs=400)

@@ -7,10 +7,11 @@ import torch
 
 from icpe import MF, ConfigError, LightGCN, NeuMF
 from icpe.methods import METHODS
-from icpe.methods.floors import Popularity, Random
-from icpe.model.store import load_model, save_model
-from icpe.rank import top_n
+from icpe.methods.baselines import Popularity, Random
+from icpe.ranking import top_n
+from icpe.recommender.store import save_model
 from icpe.rng import stream
+from icpe.runs.load import load
 from icpe.testing.logs import skewed_log
 
 LOG = skewed_log(users=40, items=30, pairs=400)
@@ -75,7 +76,7 @@ def test_is_saved_and_read(kind, backbone, tmp_path, monkeypatch):
     monkeypatch.setitem(METHODS, kind.name, kind)
     model = kind(backbone(dim=6)).fit(LOG, rng=5)
     save_model(model, tmp_path)
-    read = load_model(tmp_path)
+    read = load(tmp_path)
     assert np.array_equal(table(read), table(model))
     assert (read.method.backbone.name, read.method.backbone.settings()) == (backbone.name, backbone(dim=6).settings())
     assert repr(read) == repr(model)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from icpe.methods import fused
-from icpe.methods.fused import bce_on_rows, bpr_on_rows, softmax_in_groups, softmax_on_rows
+from icpe.methods._parts import closed_form as fused
+from icpe.methods._parts.closed_form import bce_on_rows, bpr_on_rows, softmax_in_groups, softmax_on_rows
 
 SIZE, DIM = 7, 5
 LOSSES = {

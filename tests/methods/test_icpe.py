@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from icpe import ICPE, MF, ConfigError, LightGCN, NeuMF, Normal, make_world, split
+from icpe.backbones.base import Backbone
 from icpe.methods import Batch, InBatch
-from icpe.methods.propensity import Autoencoder, GlobalPropensity, PropensityOffset, _Kernels, _Torch
-from icpe.models.base import Backbone
+from icpe.methods.icpe.propensity import Autoencoder, GlobalPropensity, PropensityOffset, _Kernels, _Torch
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import check_method
@@ -457,7 +457,7 @@ def test_shrinking_adds_the_variance_of_the_offsets(backbone, settings, monkeypa
     expected = torch.autograd.grad(cost, list(method.parameters()), allow_unused=True)
     for one, other, more in zip(grads, plain_grads, expected, strict=True):
         torch.testing.assert_close(one, other + (0 if more is None else more), rtol=1e-8, atol=1e-12)
-    for place in ("icpe.methods.icpe.closed", "icpe.methods.fused.closed"):
+    for place in ("icpe.methods.icpe.method.closed", "icpe.methods._parts.closed_form.closed"):
         monkeypatch.setattr(place, lambda *_: False)
     _, value, slow = results(0.7)
     torch.testing.assert_close(value, found)

@@ -6,13 +6,13 @@ import torch
 from torch.nn import functional
 
 from icpe import MF, ConfigError, LightGCN, NeuMF, Normal
+from icpe.backbones import Backbone
+from icpe.backbones.base import normal_table
 from icpe.methods import Batch
-from icpe.methods.environments import best_labels, joint_logit, logits_of_products, reverse_gradient
+from icpe.methods._parts.environments import best_labels, joint_logit, logits_of_products, reverse_gradient
 from icpe.methods.invpref import InvPref
 from icpe.metrics import evaluate_lists
-from icpe.models import Backbone
-from icpe.models.base import normal_table
-from icpe.rank import top_n
+from icpe.ranking import top_n
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method

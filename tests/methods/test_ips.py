@@ -8,7 +8,7 @@ import torch
 from icpe import MF, ConfigError, Interactions, LightGCN, NeuMF, Normal
 from icpe.methods import Batch
 from icpe.methods.ips import IPS, clipped, exposure
-from icpe.rank import top_n
+from icpe.ranking import top_n
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, check_method

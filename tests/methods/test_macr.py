@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from icpe import MF, ConfigError, LightGCN, NeuMF, Normal, make_world
-from icpe.methods.base import Batch
 from icpe.methods.macr import GRID, MACR, gated_loss, gated_loss_of_vectors, neighbours
 from icpe.metrics import evaluate_lists
-from icpe.models.scores import DotScores, ScaledScores
-from icpe.rank import top_n
+from icpe.ranking import top_n
+from icpe.ranking.tables import DotScores, ScaledScores
 from icpe.rng import stream
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
 from icpe.train import Trainer, TrainSettings
+from icpe.train.method import Batch
 
 LOG = skewed_log(users=40, items=30, pairs=400)
 EVERYBODY = np.arange(len(LOG.users), dtype=np.int32)

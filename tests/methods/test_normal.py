@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from icpe import MF, ConfigError, DataError, LightGCN, NeuMF, Normal, NotFittedError
+from icpe.backbones.base import DotBackbone
 from icpe.methods import METHODS, Batch, Negatives, make_method
-from icpe.models.base import DotBackbone
 from icpe.testing import skewed_log
 
 LOG = skewed_log(users=12, items=9, pairs=60)
@@ -300,7 +300,7 @@ def test_wrong_names(name, settings, message):
 
 
 def _by_mapping(name, settings):
-    from icpe.methods.base import make_from_settings
+    from icpe.train.method import make_from_settings
 
     return make_from_settings(METHODS[name], settings, f"method {name!r}", MF())
 

@@ -8,8 +8,8 @@ import torch
 from icpe import MF, ConfigError, Interactions, NeuMF, Normal
 from icpe.methods import Batch
 from icpe.methods.pd import PD
-from icpe.models.scores import DotScores
-from icpe.rank import top_n
+from icpe.ranking import top_n
+from icpe.ranking.tables import DotScores
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, check_method

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from icpe import ICPE, MF, ConfigError, Interactions, LightGCN, NeuMF, Normal, load
 from icpe.methods import Batch, InBatch, LogitAdjustment, PopularityPenalty
 from icpe.methods.in_batch import in_batch_softmax
-from icpe.model._fit import validator
+from icpe.recommender.fitting import validator
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import check_method

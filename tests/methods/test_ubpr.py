@@ -10,7 +10,7 @@ from icpe.methods import Batch
 from icpe.methods.relmf import RelMF
 from icpe.methods.ubpr import UBPR
 from icpe.metrics import evaluate_lists
-from icpe.rank import top_n
+from icpe.ranking import top_n
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method

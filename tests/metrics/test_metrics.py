@@ -13,7 +13,7 @@ from ir_measures import RR, P, R, Success, nDCG
 from icpe import ConfigError, DataError, Interactions
 from icpe.data.popularity import head_mask
 from icpe.metrics import evaluate, evaluate_lists
-from icpe.rank import Lists
+from icpe.ranking import Lists
 
 CONTRACT = ["recall", "ndcg", "recall_head", "recall_niche", "ndcg_head", "ndcg_niche", "coverage", "apt"]
 FURTHER = ["precision", "mrr", "hit_rate", "gini", "popularity", "novelty"]

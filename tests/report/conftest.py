@@ -7,11 +7,11 @@ import pytest
 
 from icpe import load
 from icpe.cli import run
-from icpe.model.config import RunConfig
+from icpe.compare.grid import Cell, Failure, run_grid
 from icpe.report import audit
 from icpe.report.comparison import comparison_report
 from icpe.report.page import compare_report
-from icpe.studies.grid import Cell, Failure, run_grid
+from icpe.runs.config import RunConfig
 from icpe.testing import skewed_log
 
 NASTY = "<script>alert('$1')</script> & \"quoted\""

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from icpe.compare.tables import Comparison, Row, Table, table_of
 from icpe.report.comparison import comparison_report
 from icpe.report.comparison_words import headline
 from icpe.report.grid_table import table_html
-from icpe.studies.tables import Comparison, Row, Table, table_of
 
 METRICS = ["recall@20", "recall_head@20", "recall_niche@20", "coverage@20", "apt@20"]
 

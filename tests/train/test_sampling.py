@@ -8,11 +8,11 @@ import pytest
 
 from icpe import DataError, Interactions
 from icpe.kernels.negatives import reject_seen as compiled
-from icpe.methods import Negatives, drawing
-from icpe.methods.drawing import Drawn, SeenPairs, reject_seen, uniform_items
+from icpe.methods import Negatives
 from icpe.rng import random_keys
 from icpe.testing import skewed_log
-from icpe.train import sampling
+from icpe.train import drawing, sampling
+from icpe.train.drawing import Drawn, SeenPairs, reject_seen, uniform_items
 from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=20, items=11, pairs=180)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from icpe.studies.grid import Cell, Event
+    from icpe.compare.grid import Cell, Event
 
 _SHOWN = ("recall@", "ndcg@", "recall_niche@", "apt@")
 

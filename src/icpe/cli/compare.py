@@ -26,7 +26,7 @@ from icpe.cli.options import (
 from icpe.cli.train import make_config
 
 if TYPE_CHECKING:
-    from icpe.studies.grid import Cell, Grid
+    from icpe.compare.grid import Cell, Grid
 
 __all__ = ["compare", "parse_seeds", "shown"]
 
@@ -78,7 +78,7 @@ def compare(
 
     Example: icpe compare lastfm --methods normal,macr,icpe --backbones mf --seeds 5 -o cmp
     """
-    from icpe.studies.grid import run_grid
+    from icpe.compare.grid import run_grid
 
     rows, found = _cells(dotted, methods, backbones, cells, only, flags)
     numbers = parse_seeds(seeds) if seeds is not None else found or list(range(5))
@@ -131,11 +131,11 @@ def _cells(
 
 def _from_names(dotted: dict[str, dict[str, Any]], methods: str, backbones: str, flags: dict[str, Any]) -> list["Cell"]:
     """One for each method and backbone; settings of the preset where it has them."""
+    from icpe.backbones import BACKBONES
+    from icpe.compare.grid import Cell
+    from icpe.compare.tables import FLOORS
     from icpe.errors import ConfigError
     from icpe.methods import METHODS, find_method
-    from icpe.models import BACKBONES
-    from icpe.studies.grid import Cell
-    from icpe.studies.tables import FLOORS
 
     preset, cells, refused = flags["preset"], [], None
     for backbone in _names(backbones, BACKBONES):
@@ -160,9 +160,9 @@ def _from_file(
     dotted: dict[str, dict[str, Any]], path: Path, only: Sequence[str], flags: dict[str, Any]
 ) -> tuple[list["Cell"], list[int] | None]:
     """Cells of a file, with what the flags say of all."""
+    from icpe.compare.study_file import read_cells
     from icpe.errors import ConfigError
-    from icpe.model.config import SECTIONS
-    from icpe.studies.study_file import read_cells
+    from icpe.runs.config import SECTIONS
 
     cells, seeds = read_cells(path)
     labels = [cell.label for cell in cells]
@@ -221,7 +221,7 @@ def _write_report(grid: "Grid", subject: str) -> None:
 
 
 def _as_text(grid: "Grid", subject: str) -> str:
-    from icpe.studies.tables import table_of
+    from icpe.compare.tables import table_of
 
     left = len(grid.cells) * len(grid.seeds) - grid.results.height - len(grid.failures)
     lines = [table_of(grid, subject=subject).as_text()]
@@ -236,7 +236,7 @@ def _as_text(grid: "Grid", subject: str) -> str:
 
 
 def _as_json(grid: "Grid", subject: str) -> dict[str, Any]:
-    from icpe.studies.tables import table_of
+    from icpe.compare.tables import table_of
 
     table = table_of(grid, subject=subject)
     return {

@@ -23,8 +23,8 @@ def list_datasets(data_dir: Path | None, as_json: bool) -> None:
     """
     from dataclasses import asdict
 
-    from icpe.data.catalogue import CATALOGUE
-    from icpe.data.fetch import locate
+    from icpe.data.datasets.catalogue import CATALOGUE
+    from icpe.data.datasets.fetch import locate
 
     places = {name: locate(entry, data_dir) for name, entry in CATALOGUE.items()}
     if as_json:
@@ -80,8 +80,8 @@ def fetch(name: str, force: bool, as_json: bool) -> None:
 
     Example: icpe data fetch gowalla
     """
-    from icpe.data.catalogue import find_dataset
-    from icpe.data.fetch import fetch as fetch_dataset
+    from icpe.data.datasets.catalogue import find_dataset
+    from icpe.data.datasets.fetch import fetch as fetch_dataset
 
     folder = fetch_dataset(find_dataset(name), progress=True, force=force)
     if as_json:

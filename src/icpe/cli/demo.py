@@ -74,8 +74,8 @@ def _save(output: Path, world: "World", parts: "Parts", force: bool) -> None:
 def _train(output: Path, method: str, seed: int, force: bool) -> dict[str, Any]:
     """One run on the saved log, which the default split cuts as it was cut here."""
     from icpe.cli.progress import progress_bar
-    from icpe.model.config import RunConfig
-    from icpe.model.run import Run
+    from icpe.runs.config import RunConfig
+    from icpe.runs.run import Run
 
     data = {"source": str(output / "world" / "log.parquet"), "item_info": str(output / "split" / "items.parquet")}
     config = RunConfig(data=data, method={"name": method}, train={"seed": seed})

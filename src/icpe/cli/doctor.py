@@ -34,8 +34,8 @@ def examine() -> dict[str, dict[str, Any]]:
     import sys
 
     from icpe import __version__
-    from icpe.data.catalogue import CATALOGUE
-    from icpe.data.fetch import cache_dir, locate
+    from icpe.data.datasets.catalogue import CATALOGUE
+    from icpe.data.datasets.fetch import cache_dir, locate
 
     here = {name: locate(entry) for name, entry in CATALOGUE.items()}
     return {

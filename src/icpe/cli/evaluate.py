@@ -23,7 +23,7 @@ def evaluate(run: Path, depths: tuple[int, ...], data_dir: Path | None, beta: fl
 
     Example: icpe evaluate run -n 10 -n 20
     """
-    from icpe.model.run import evaluate_run
+    from icpe.runs.run import evaluate_run
 
     result = evaluate_run(run, list(depths) or None, data_dir, {} if beta is None else {"beta": beta})
     if as_json:

@@ -119,7 +119,7 @@ def open_data(
 ) -> "Interactions":
     """The log that the options of :func:`data_options` describe, filtered to its k-core."""
     from icpe.data import open_log
-    from icpe.data.catalogue import CATALOGUE
+    from icpe.data.datasets.catalogue import CATALOGUE
 
     given = {name: value for name, value in options.items() if value is not None}
     if no_header:

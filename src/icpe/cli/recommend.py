@@ -39,8 +39,8 @@ def recommend(
     Example: icpe recommend run --user 2 -n 5
     """
     from icpe.errors import ConfigError
-    from icpe.model import load
-    from icpe.model.lists import typed_ids, with_names, write_lists
+    from icpe.recommender.lists import typed_ids, with_names, write_lists
+    from icpe.runs.load import load
 
     if sum([bool(users), everybody, history is not None]) != 1:
         raise ConfigError("say whose lists: --user ID (repeatable), --all, or --history ITEM,ITEM")

@@ -71,9 +71,9 @@ def reproduce(
     """
     from icpe.cli._compare_shown import shown
     from icpe.cli.compare import parse_seeds
-    from icpe.report.reproduction import page_of
-    from icpe.report.reproduction import reproduce as make
-    from icpe.studies.reproduce import BACKBONES, METHODS, STUDIES, Setting
+    from icpe.paper import BACKBONES, METHODS, STUDIES, Setting
+    from icpe.paper.page import page_of
+    from icpe.paper.page import reproduce as make
 
     nothing = {"backbone": None, "method": None, "preset": None, "seed": None, "depths": ()}
     files = dict.fromkeys(("train_file", "valid_file", "test_file"))
@@ -132,7 +132,7 @@ def _names(option: str, text: str, known: list[str]) -> list[str]:
 def _preset(name: str | None, dataset: str) -> str | None:
     """The one asked for, or what comes with the package for a data set."""
     from icpe.errors import ConfigError
-    from icpe.model.presets import open_presets, shipped_presets
+    from icpe.runs.presets import open_presets, shipped_presets
 
     shipped = shipped_presets()
     if name is None:

@@ -21,7 +21,7 @@ from icpe.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from icpe.model.config import RunConfig
+    from icpe.runs.config import RunConfig
 
 
 @click.command(cls=DottedCommand)
@@ -61,7 +61,7 @@ def train(
     """
     from icpe.cli.progress import progress_bar
     from icpe.errors import ConfigError
-    from icpe.model.run import Run
+    from icpe.runs.run import Run
 
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
@@ -77,7 +77,7 @@ def train(
 
 def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
     """Defaults, then the file, then the flags."""
-    from icpe.model.config import RunConfig
+    from icpe.runs.config import RunConfig
 
     path = flags["config"]
     config = RunConfig() if path is None else RunConfig.read(path)

@@ -26,8 +26,8 @@ from icpe.cli.options import (
 from icpe.cli.train import make_config
 
 if TYPE_CHECKING:
-    from icpe.model.config import RunConfig
-    from icpe.studies import Progress, Tuned
+    from icpe.runs.config import RunConfig
+    from icpe.tune.search import Progress, Tuned
 
 
 @click.command(cls=DottedCommand)
@@ -76,9 +76,9 @@ def tune(
 
     Example: icpe tune lastfm --method icpe,penalty --backbone mf,neumf --trials 20 -o study.db --preset-out mine.toml
     """
-    from icpe.model.presets import update_presets
-    from icpe.studies import tune as tune_all
-    from icpe.studies.tune import as_presets
+    from icpe.runs.presets import update_presets
+    from icpe.tune.search import as_presets
+    from icpe.tune.search import tune as tune_all
 
     place = _one_place(output, storage)
     configs = _configs(dotted, methods, backbones, flags)
@@ -111,7 +111,7 @@ def _one_place(output: Path | None, storage: str | None) -> Path | str:
 def _check_writable(presets: Path) -> None:
     """Refuse a file that cannot be written before hours of training, not after them."""
     from icpe.errors import ConfigError
-    from icpe.model.presets import read_presets
+    from icpe.runs.presets import read_presets
 
     if presets.exists():
         read_presets(presets)
@@ -122,9 +122,9 @@ def _check_writable(presets: Path) -> None:
 
 def _configs(dotted: dict[str, Any], methods: str, backbones: str, flags: dict[str, Any]) -> list["RunConfig"]:
     """One for each method and backbone."""
+    from icpe.backbones import BACKBONES
     from icpe.errors import ConfigError
     from icpe.methods import METHODS
-    from icpe.models import BACKBONES
 
     if "evaluate" in dotted or "seed" in dotted.get("train", {}):
         raise ConfigError(

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from icpe.data.coding import code_values
-from icpe.data.table import Table
+from icpe.data.readers.table import Table
 from icpe.errors import ConfigError, DataError
 from icpe.types import IntArray
 

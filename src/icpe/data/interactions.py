@@ -16,9 +16,9 @@ from icpe.data.core import core_mask, largest_core
 from icpe.data.encode import IdType, encode_ids
 from icpe.data.items import align_item_info
 from icpe.data.order import order_pairs
-from icpe.data.read import Format, read_table
-from icpe.data.table import Columns, Table
-from icpe.data.values import TimeUnit, parse_times, parse_weights
+from icpe.data.readers.read import Format, read_table
+from icpe.data.readers.table import Columns, Table
+from icpe.data.readers.values import TimeUnit, parse_times, parse_weights
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically
 from icpe.types import BoolArray, FloatArray, IntArray

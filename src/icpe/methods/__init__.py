@@ -4,14 +4,14 @@ from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Any
 
+from icpe.backbones.base import Backbone
 from icpe.errors import ConfigError
-from icpe.methods.base import Batch, Method, Negatives, make_from_settings
+from icpe.methods.baselines import Popularity, Random
 from icpe.methods.bc_loss import BCLoss
 from icpe.methods.causpref import CausPref
 from icpe.methods.cpr import CPR
 from icpe.methods.dice import DICE
-from icpe.methods.floors import Popularity, Random
-from icpe.methods.icpe import ICPE
+from icpe.methods.icpe.method import ICPE
 from icpe.methods.in_batch import InBatch
 from icpe.methods.invpref import InvPref
 from icpe.methods.ips import IPS
@@ -22,7 +22,7 @@ from icpe.methods.pd import PD
 from icpe.methods.penalty import PopularityPenalty
 from icpe.methods.relmf import RelMF
 from icpe.methods.ubpr import UBPR
-from icpe.models.base import Backbone
+from icpe.train.method import Batch, Method, Negatives, make_from_settings
 
 _PAPER: tuple[type[Method], ...] = (Normal, DICE, MACR, CPR, CausPref, BCLoss, InvPref, ICPE)
 _FURTHER: tuple[type[Method], ...] = (IPS, UBPR, RelMF, PD, PopularityPenalty, LogitAdjustment, InBatch)

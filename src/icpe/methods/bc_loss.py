@@ -8,16 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.backbones.base import Backbone, normal_table
+from icpe.backbones.lightgcn import LightGCN
 from icpe.data.interactions import Interactions
 from icpe.data.popularity import head_mask
 from icpe.errors import ConfigError, DataError
-from icpe.methods.base import Batch, Method, Negatives, check_choice, check_count, check_number
-from icpe.methods.distinct import distinct
-from icpe.methods.drawing import SeenPairs, uniform_items
-from icpe.models.base import Backbone, normal_table
-from icpe.models.lightgcn import LightGCN
-from icpe.models.scores import DotScores, PairScores, ScoreTable, to_numpy
+from icpe.methods._parts.distinct import distinct
+from icpe.ranking.tables import DotScores, PairScores, ScoreTable, to_numpy
 from icpe.rng import random_keys, stream
+from icpe.train.drawing import SeenPairs, uniform_items
+from icpe.train.method import Batch, Method, Negatives, check_choice, check_count, check_number
 from icpe.types import IntArray
 
 Score = Literal["dot", "cos"]
@@ -49,7 +49,7 @@ class BCLoss(Method):
         reg: λ of the L2 term; by default the backbone's.
 
     Example:
-        >>> from icpe.models import MF, NeuMF
+        >>> from icpe.backbones import MF, NeuMF
         >>> BCLoss(MF()).settings()["negatives"], BCLoss(NeuMF()).settings()["negatives"]
         (128, 32)
     """
@@ -209,7 +209,7 @@ class BCLoss(Method):
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
         """The softmax with margins plus the L2 term."""
-        from icpe.methods import margin as softmax  # late: numba takes a while to import
+        from icpe.methods._parts import margin as softmax  # late: numba takes a while to import
 
         margin = self.margins(batch.users, batch.items)
         # A user's and an item's row is taken once, however often the batch has it.

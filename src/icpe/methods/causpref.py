@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from icpe.backbones.base import Backbone, normal_table
 from icpe.data.interactions import Interactions
-from icpe.methods.acyclic import Matching, acyclicity, loss_of_pairs
-from icpe.methods.base import Batch, Method, Negatives, check_choice, check_count, check_number
-from icpe.models.base import Backbone, normal_table
-from icpe.models.scores import DotScores, NeuMFScores, PairScores, ScoreTable, to_numpy, with_bias
+from icpe.methods._parts.acyclic import Matching, acyclicity, loss_of_pairs
+from icpe.ranking.tables import DotScores, NeuMFScores, PairScores, ScoreTable, to_numpy, with_bias
+from icpe.train.method import Batch, Method, Negatives, check_choice, check_count, check_number
 
 Preference = Literal["conditional", "itemfree"]
 _ZERO = 0.01  # a link below counts as none in what the method shows of itself
@@ -27,9 +27,10 @@ class CausPref(Method):
 
     c_b·mean softplus(ŝ_uj − ŝ_ui) + c_r·mean ‖p_ui − z_i‖²/D + h(A)²/2 + η·h(A) + c_A·‖A‖₁/D² + c_W·‖W‖₁
 
-    with no gradient to the z_i that is predicted, and h(A) of :func:`icpe.methods.acyclic.acyclicity`. The negative j
-    is drawn from some items the user has not used, rather one far from the user's preference. A backbone whose score is
-    no inner product (NeuMF) keeps its own head in place of the encoders E: p_ui stands for the user.
+    with no gradient to the z_i that is predicted, and h(A) of :func:`~icpe.methods._parts.acyclic.acyclicity`. The
+    negative j is drawn from some items the user has not used, rather one far from the user's preference. A backbone
+    whose score is no inner product (NeuMF) keeps its own head in place of the encoders E: p_ui
+    stands for the user.
 
     Args:
         backbone: the model to train.
@@ -47,7 +48,7 @@ class CausPref(Method):
         reg: λ of the L2 term; by default the backbone's.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> CausPref(MF(dim=16), candidates=5).negatives
         Negatives(count=5, shared=False, seen=False)
     """

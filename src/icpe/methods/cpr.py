@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
-from icpe.methods.base import Batch, Method, Negatives, check_number
-from icpe.methods.drawing import Drawn, SeenPairs
-from icpe.models.base import Backbone
+from icpe.train.drawing import Drawn, SeenPairs
+from icpe.train.method import Batch, Method, Negatives, check_number
 from icpe.types import IntArray
 
 _TRIES = 1000  # rounds of drawing before the data are said to have no samples
@@ -44,7 +44,7 @@ class CPR(Method):
         ConfigError: a setting is out of range.
 
     Example:
-        >>> from icpe.models import MF, NeuMF
+        >>> from icpe.backbones import MF, NeuMF
         >>> CPR(MF()).settings()["rate"], CPR(NeuMF()).settings()["rate"]
         (3.0, 1.0)
     """

@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.backbones.base import Backbone, DotBackbone
+from icpe.backbones.channels import SIZES, Channels, Size
 from icpe.data.interactions import Interactions
-from icpe.methods.base import Batch, Method, Negatives, check_choice, check_count, check_number
-from icpe.methods.distance_correlation import DistanceCorrelation
-from icpe.methods.drawing import Drawn
-from icpe.models.base import Backbone, DotBackbone
-from icpe.models.channels import SIZES, Channels, Size
-from icpe.models.scores import ScoreTable
+from icpe.methods._parts.distance_correlation import DistanceCorrelation
+from icpe.ranking.tables import ScoreTable
+from icpe.train.drawing import Drawn
+from icpe.train.method import Batch, Method, Negatives, check_choice, check_count, check_number
 from icpe.types import BoolArray, IntArray
 
 Discrepancy = Literal["dcor", "l1", "l2"]
@@ -56,7 +56,7 @@ class DICE(Method):
         ConfigError: a setting is out of range, or the backbone has no form of half the width.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> DICE(MF(dim=16)).backbone.first.dim
         8
     """

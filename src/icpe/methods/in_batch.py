@@ -5,14 +5,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
-from icpe.methods.base import Batch, Negatives, check_number
-from icpe.methods.distinct import distinct, of_the_others
-from icpe.methods.known import with_gradients
+from icpe.methods._parts.distinct import distinct, of_the_others
+from icpe.methods._parts.log_popularity import log_popularity
+from icpe.methods._parts.precomputed_gradient import with_gradients
 from icpe.methods.normal import Normal
-from icpe.methods.popularity import log_popularity
-from icpe.models.base import Backbone
+from icpe.train.method import Batch, Negatives, check_number
 
 _EPS = 1e-12  # the least length of a vector
 
@@ -31,7 +31,7 @@ class InBatch(Normal):
         reg: λ of the L2 term; by default the backbone's.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> InBatch(MF()).settings()["correction"]
         0.3
     """

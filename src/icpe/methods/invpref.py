@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from icpe.backbones.base import Backbone, DotBackbone, normal_table, uniform_matrix
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
-from icpe.methods.base import Batch, Method, Negatives, check_choice, check_count, check_number
-from icpe.methods.cluster_gradients import evaluating
-from icpe.methods.drawing import Drawn
-from icpe.methods.environments import best_labels, joint_logit, logits_of_products, mean_square, reverse_gradient
-from icpe.models.base import Backbone, DotBackbone, normal_table, uniform_matrix
+from icpe.methods._parts.environments import best_labels, joint_logit, logits_of_products, mean_square, reverse_gradient
+from icpe.methods.icpe.gram import evaluating
 from icpe.rng import stream
+from icpe.train.drawing import Drawn
+from icpe.train.method import Batch, Method, Negatives, check_choice, check_count, check_number
 
 Weighs = Literal["classifier", "predictions", "none"]
 _MOST = 255  # environments: labels are kept in a byte
@@ -52,7 +52,7 @@ class InvPref(Method):
         reg: λ of the L2 term, on both copies; by default the backbone's.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> InvPref(MF(dim=16), environments=4).settings()["every"]
         5
     """

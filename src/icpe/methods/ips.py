@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
-from icpe.methods.base import Batch, check_choice, check_number
 from icpe.methods.normal import Normal
-from icpe.models.base import Backbone
+from icpe.train.method import Batch, check_choice, check_number
 from icpe.types import FloatArray, IntArray
 
 Norm = Literal["mean", "max", "batch"]
@@ -39,7 +39,7 @@ class IPS(Normal):
         ConfigError: a setting is out of its range.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> IPS(MF(), gamma=0.5).settings()["norm"]
         'mean'
     """

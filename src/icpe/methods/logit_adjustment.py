@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
-from icpe.methods.base import Batch, check_choice, check_number
+from icpe.methods._parts.log_popularity import log_popularity
 from icpe.methods.normal import Normal
-from icpe.methods.popularity import log_popularity
-from icpe.models.base import Backbone
+from icpe.train.method import Batch, check_choice, check_number
 
 
 class LogitAdjustment(Normal):
@@ -27,7 +27,7 @@ class LogitAdjustment(Normal):
         reg: λ of the L2 term; by default the backbone's.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> LogitAdjustment(MF()).settings()["kappa"]
         0.85
     """

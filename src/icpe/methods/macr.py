@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.backbones.base import Backbone, uniform_matrix
 from icpe.data.interactions import Interactions
 from icpe.data.popularity import head_mask
 from icpe.errors import ConfigError
-from icpe.methods.base import Batch, Method, Negatives, check_number
-from icpe.methods.cluster_gradients import evaluating
-from icpe.methods.known import with_gradients
-from icpe.models.base import Backbone, uniform_matrix
-from icpe.models.scores import DotScores, ScaledScores, ScoreTable, to_numpy
+from icpe.methods._parts.precomputed_gradient import with_gradients
+from icpe.methods.icpe.gram import evaluating
+from icpe.ranking.tables import DotScores, ScaledScores, ScoreTable, to_numpy
+from icpe.train.method import Batch, Method, Negatives, check_number
 
 GRID = (0.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 80.0, 160.0)  # values of c that a first validation tries
 _USUAL = 40.0  # c of the public code, where no validation has chosen one
@@ -37,7 +37,7 @@ class MACR(Method):
         reg: λ of the L2 term; by default the backbone's.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> MACR(MF(), c=30.0).settings()["alpha"]
         0.01
     """

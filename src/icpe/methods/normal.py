@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from icpe.methods.base import Batch, Loss, Method, Negatives, check_choice, check_count, check_number
-from icpe.methods.fused import bce_on_rows, bpr_on_rows, softmax_on_rows
-from icpe.models.base import Backbone
-from icpe.models.scores import DotScores, ScoreTable, to_numpy
+from icpe.backbones.base import Backbone
+from icpe.methods._parts.closed_form import bce_on_rows, bpr_on_rows, softmax_on_rows
+from icpe.ranking.tables import DotScores, ScoreTable, to_numpy
+from icpe.train.method import Batch, Loss, Method, Negatives, check_choice, check_count, check_number
 
 
 class Normal(Method):
@@ -33,7 +33,7 @@ class Normal(Method):
         reg: λ of the L2 term; by default the backbone's.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> Normal(MF(dim=16), loss="bpr").settings()["negatives"]
         1
     """
@@ -102,7 +102,7 @@ class Normal(Method):
             both: vectors of the positives and then of the negatives.
             ego: whether they are the representations as taken.
             scale: of the scores.
-            extras: ``offset``, ``weight`` and ``user_weight`` of :mod:`icpe.methods.fused`.
+            extras: ``offset``, ``weight`` and ``user_weight`` of :mod:`icpe.methods._parts.closed_form`.
         """
         # Where the rows at hand are the trainable ones, the L2 term is made along with the loss.
         ego = ego and bool(self.backbone.row_tables()[0])

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
-from icpe.methods.base import Batch, Method, Negatives, check_count, check_number
-from icpe.models.base import Backbone
-from icpe.models.scores import DerivedScores, ScoreTable
+from icpe.ranking.tables import DerivedScores, ScoreTable
+from icpe.train.method import Batch, Method, Negatives, check_count, check_number
 from icpe.types import FloatArray, IntArray
 
 
@@ -37,7 +37,7 @@ class PD(Method):
         ConfigError: a setting is out of its range.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> PD(MF()).settings()["gamma"]
         0.1
     """

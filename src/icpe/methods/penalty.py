@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
-from icpe.methods.base import Loss, check_number
+from icpe.methods._parts.log_popularity import log_popularity
 from icpe.methods.normal import Normal
-from icpe.methods.popularity import log_popularity
-from icpe.models.base import Backbone
+from icpe.train.method import Loss, check_number
 
 STRENGTHS = tuple(round(0.1 * step, 1) for step in range(13))
 _UNCHOSEN = 0.7  # where there is nothing to choose by; it did well on public data
@@ -31,7 +31,7 @@ class PopularityPenalty(Normal):
         reg: λ of the L2 term; by default the backbone's.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> PopularityPenalty(MF(), loss="softmax", c=0.7).settings()["c"]
         0.7
     """

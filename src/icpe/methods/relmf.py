@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
-from icpe.methods.base import Batch, Method, Negatives, check_choice, check_count, check_number
-from icpe.methods.drawing import Drawn, SeenPairs
 from icpe.methods.ips import exposure
 from icpe.methods.ubpr import marked
-from icpe.models.base import Backbone
+from icpe.train.drawing import Drawn, SeenPairs
+from icpe.train.method import Batch, Method, Negatives, check_choice, check_count, check_number
 
 
 class RelMF(Method):
@@ -41,7 +41,7 @@ class RelMF(Method):
         ConfigError: a setting is out of its range.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> RelMF(MF()).settings()["eps"]
         0.01
     """

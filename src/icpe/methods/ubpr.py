@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
-from icpe.methods.base import Batch, Negatives, check_number
-from icpe.methods.drawing import Drawn, SeenPairs
 from icpe.methods.ips import exposure
 from icpe.methods.normal import Normal
-from icpe.models.base import Backbone
+from icpe.train.drawing import Drawn, SeenPairs
+from icpe.train.method import Batch, Negatives, check_number
 
 
 class UBPR(Normal):
@@ -36,7 +36,7 @@ class UBPR(Normal):
         ConfigError: a setting is out of its range.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> UBPR(MF()).settings()["gamma"]
         0.5
     """

@@ -12,7 +12,7 @@ from icpe.data.popularity import head_mask
 from icpe.errors import ConfigError, DataError
 from icpe.metrics import accuracy, exposure
 from icpe.metrics.hits import Hits
-from icpe.rank import Lists, ScoreTable, top_n
+from icpe.ranking import Lists, ScoreTable, top_n
 from icpe.types import BoolArray, FloatArray, IntArray
 
 _BY_GROUP = (("recall", accuracy.recall), ("ndcg", accuracy.ndcg))

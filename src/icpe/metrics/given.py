@@ -12,11 +12,11 @@ from icpe.data.coding import positions
 from icpe.data.encode import IdType, encode_ids
 from icpe.data.interactions import Interactions
 from icpe.data.popularity import head_mask
-from icpe.data.read import read_table
-from icpe.data.table import RECOMMENDATION, Columns, Table
-from icpe.data.values import parse_weights
+from icpe.data.readers.read import read_table
+from icpe.data.readers.table import RECOMMENDATION, Columns, Table
+from icpe.data.readers.values import parse_weights
 from icpe.errors import DataError
-from icpe.rank import Lists
+from icpe.ranking import Lists
 from icpe.types import BoolArray, IntArray
 
 Order = Literal["rank", "score", "file"]

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from icpe.data.datasets.open import open_log
 from icpe.data.encode import IdType
 from icpe.data.interactions import Interactions
-from icpe.data.open import open_log
-from icpe.data.table import Columns
+from icpe.data.readers.table import Columns
 from icpe.errors import ConfigError, DataError
 from icpe.metrics import evaluate_lists
 from icpe.metrics.exposure import exposure, exposure_values
 from icpe.metrics.given import GivenLists, head_among, read_lists, widened, without_pairs_of
 from icpe.metrics.hits import Hits
-from icpe.rank import Lists
+from icpe.ranking import Lists
 from icpe.report.words import percent
 from icpe.types import IntArray
 

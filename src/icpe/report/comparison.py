@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from icpe.model.config import SECTIONS, RunConfig
+from icpe.compare.grid import Cell, Grid
+from icpe.compare.tables import FLOORS, Row, Table, backbone_name, find_subject, table_of
 from icpe.report import comparison_words as words
 from icpe.report.blocks import (
     check_page_name,
@@ -26,15 +27,14 @@ from icpe.report.making import machine
 from icpe.report.page import about, inside, people, what_is_shown
 from icpe.report.record import RunRecord, read_runs
 from icpe.report.trade_off import scatter_figure, trade_off_figure
-from icpe.studies.grid import Cell, Grid
-from icpe.studies.tables import FLOORS, Row, Table, backbone_name, find_subject, table_of
+from icpe.runs.config import SECTIONS, RunConfig
 
 
 def comparison_report(grid: Grid, path: Path | str, subject: str | None = "icpe", users: Sequence[str] = ()) -> Path:
     """Write a page about a grid; returns its path.
 
     Args:
-        grid: of :func:`icpe.studies.grid.run_grid` or :func:`~icpe.studies.grid.open_grid`.
+        grid: of :func:`icpe.compare.grid.run_grid` or :func:`~icpe.compare.grid.open_grid`.
         path: ending in .html.
         subject: label or method the page is about; None for nobody in particular.
         users: whose lists to show, as typed; by default three typical users.

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from icpe.compare.tables import FLOORS, Comparison, Row, Table, backbone_name, higher_is_better, metric_name
 from icpe.report.words import against
-from icpe.studies.tables import FLOORS, Comparison, Row, Table, backbone_name, higher_is_better, metric_name
 
 
 def headline(table: Table, subject: Row | None, baseline: Row | None) -> tuple[str, str]:

@@ -2,8 +2,8 @@
 
 from html import escape
 
-from icpe.studies._grid_render import Shown
-from icpe.studies.tables import Table
+from icpe.compare._render import Shown
+from icpe.compare.tables import Table
 
 _STYLES = ("{}", "<b>{}</b>", "<u>{}</u>")
 

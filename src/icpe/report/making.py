@@ -29,7 +29,7 @@ def making(runs: "Sequence[RunRecord]") -> str:
 
 def all_settings(runs: "Sequence[RunRecord]") -> str:
     """A row per setting, a column per run; rows that differ stand out."""
-    from icpe.model.config import SECTIONS  # late: an audit needs no torch
+    from icpe.runs.config import SECTIONS  # late: an audit needs no torch
 
     flat = [
         {f"{section}.{key}": str(value) for section in SECTIONS for key, value in getattr(run.config, section).items()}

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from icpe import columns as col
-from icpe.model.lists import typed_ids
+from icpe.recommender.lists import typed_ids
 from icpe.report import exposure_figures, icpe_figures, run_figures
 from icpe.report.blocks import check_page_name, figures, header, paragraphs, section, write_page
 from icpe.report.exposure_figures import Exposure

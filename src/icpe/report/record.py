@@ -12,10 +12,11 @@ import numpy as np
 
 from icpe.errors import DataError
 from icpe.metrics.exposure import exposure
-from icpe.model import Model, load
-from icpe.model.config import RunConfig
-from icpe.models.scores import DotScores
-from icpe.rank import top_n
+from icpe.ranking import top_n
+from icpe.ranking.tables import DotScores
+from icpe.recommender import Model
+from icpe.runs.config import RunConfig
+from icpe.runs.load import load
 from icpe.types import IntArray
 
 _USERS = 5000  # whose lists are counted; more would change shares by less than a picture shows

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
+from icpe.compare.tables import FLOORS, backbone_name, metric_name
 from icpe.errors import DataError
 from icpe.methods import METHODS
 from icpe.report.exposure_figures import COLOURS
 from icpe.report.figures import GREY, NICHE, panels
 from icpe.report.labels import label_points
-from icpe.studies.tables import FLOORS, backbone_name, metric_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,8 +4,8 @@ import math
 
 from icpe import columns as col
 from icpe.data.interactions import Interactions
-from icpe.data.world import World
-from icpe.model import Model, evaluate_part
+from icpe.data.world.world import World
+from icpe.recommender import Model, evaluate_part
 from icpe.report.table import GROUPS
 from icpe.split.parts import recode
 

@@ -9,8 +9,8 @@ import polars as pl
 import torch
 from torch import Tensor, nn
 
+from icpe.backbones.base import Backbone, normal_table
 from icpe.data.interactions import Interactions
-from icpe.models.base import Backbone, normal_table
 from icpe.rng import stream
 
 
@@ -64,7 +64,7 @@ def check_backbone(make: Callable[[], Backbone]) -> None:
         make: makes a new, unbuilt backbone, always with the same settings.
 
     Example:
-        >>> from icpe.models import MF
+        >>> from icpe.backbones import MF
         >>> check_backbone(lambda: MF(dim=4))
     """
     for check in (
@@ -105,7 +105,7 @@ def _generator() -> torch.Generator:
 
 def _check_settings(make: Callable[[], Backbone]) -> None:
     backbone = make()
-    assert isinstance(backbone, Backbone), f"{type(backbone).__name__} is not a subclass of icpe.models.Backbone"
+    assert isinstance(backbone, Backbone), f"{type(backbone).__name__} is not a subclass of icpe.backbones.Backbone"
     assert isinstance(getattr(backbone, "name", None), str), "the class has no name; set name: ClassVar[str]"
     optimizer = backbone.default_optimizer
     assert optimizer in ("adam", "rmsprop"), f"default_optimizer is {optimizer!r}; expected 'adam' or 'rmsprop'"

@@ -9,15 +9,15 @@ import polars as pl
 import torch
 from torch import Tensor, nn
 
+from icpe.backbones import MF, LightGCN, NeuMF
+from icpe.backbones.base import Backbone, rows_from
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
-from icpe.methods.base import Batch, Method
-from icpe.model import Model
-from icpe.models import MF, LightGCN, NeuMF
-from icpe.models.base import Backbone, rows_from
+from icpe.recommender import Model
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.train import Trainer, TrainSettings
+from icpe.train.method import Batch, Method
 from icpe.train.sampling import Sampler
 
 Make = Callable[[Backbone], Method]
@@ -176,7 +176,7 @@ def _gradients(case: _Case, start: dict[str, Tensor], batch: Batch) -> dict[str,
     for name, parameter in method.named_parameters():
         assert parameter.grad is None or id(parameter) not in of_rows, (
             f"{case.name}: the loss reads {name} as a whole, which row_tables() gives to be trained by rows; take "
-            "rows with icpe.models.base.take_rows, or leave it out of row_tables()"
+            "rows with icpe.backbones.base.take_rows, or leave it out of row_tables()"
         )
         if parameter.requires_grad:
             found[name] = of_rows.get(id(parameter), parameter.grad)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
-from icpe.methods.base import Batch, Method
-from icpe.methods.drawing import Drawn
-from icpe.models.scores import ScoreTable
+from icpe.ranking.tables import ScoreTable
 from icpe.rng import random_keys, stream
+from icpe.train.drawing import Drawn
+from icpe.train.method import Batch, Method
 from icpe.train.optimizer import Optimizer
 from icpe.train.sampling import Sampler
 from icpe.train.settings import TrainSettings

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor, nn
 
-from icpe.methods.base import Method
-from icpe.models.base import rows_from
+from icpe.backbones.base import rows_from
+from icpe.train.method import Method
 from icpe.train.row_optimizer import RowAdam, RowOptimizer, RowRMSprop, RowTable
 from icpe.train.small_optimizer import SmallOptimizer
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from icpe.data.interactions import Interactions
 from icpe.errors import DataError
-from icpe.methods.base import Negatives
-from icpe.methods.drawing import Drawn, SeenPairs, uniform_items
 from icpe.rng import random_keys, stream
+from icpe.train.drawing import Drawn, SeenPairs, uniform_items
+from icpe.train.method import Negatives
 from icpe.types import IntArray
 
 Draw = Callable[[Drawn, int, np.random.Generator], Drawn]

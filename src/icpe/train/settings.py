@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from icpe.errors import ConfigError
-from icpe.methods.base import check_choice, check_number
+from icpe.train.method import check_choice, check_number
 
 
 @dataclass(frozen=True)

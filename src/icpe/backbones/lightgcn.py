@@ -1,0 +1,181 @@
+"""Light graph convolution."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from icpe.backbones._checks import positive, share, whole
+from icpe.backbones.base import DotBackbone
+from icpe.backbones.graph import Graph, graph_of, keep_mask
+from icpe.data.interactions import Interactions
+
+
+class LightGCN(DotBackbone):
+    """Light graph convolution (He et al. 2020): representations are means over rounds of averaging on the graph.
+
+    E⁽⁰⁾ are the trainable rows of users and items, E⁽ˡ⁺¹⁾ = Â E⁽ˡ⁾ with Â = D^-1/2 A D^-1/2 of the training pairs
+    without self-loops, Z = (E⁽⁰⁾ + … + E⁽ᴸ⁾) / (L + 1), and s_ui = z_u · z_i.
+
+    In training mode, node dropout drops each stored entry of Â (both directions of a pair on their own), one draw for
+    all layers of a call, and message dropout drops numbers of each E⁽ˡ⁾, l ≥ 1; what stays is divided by the
+    probability of staying. Both 0 gives the published LightGCN.
+
+    Args:
+        dim: length of a row (d).
+        layers: rounds of averaging (L); 0 is MF.
+        node_dropout: share of the graph's entries dropped in training.
+        message_dropout: share of each layer's numbers dropped in training.
+        init_std: standard deviation of the start values.
+
+    Raises:
+        ConfigError: a setting is out of range.
+
+    Example:
+        >>> LightGCN(layers=2).settings()
+        {'dim': 64, 'layers': 2, 'node_dropout': 0.1, 'message_dropout': 0.1, 'init_std': 0.1}
+    """
+
+    name: ClassVar[str] = "lightgcn"
+    default_reg: float = 1e-4
+    parallel: bool = True
+
+    def __init__(
+        self,
+        dim: int = 64,
+        layers: int = 3,
+        node_dropout: float = 0.1,
+        message_dropout: float = 0.1,
+        init_std: float = 0.1,
+    ) -> None:
+        super().__init__(whole("dim", dim, at_least=1), positive("init_std", init_std))
+        self.layers = whole("layers", layers, at_least=0)
+        self.node_dropout = share("node_dropout", node_dropout)
+        self.message_dropout = share("message_dropout", message_dropout)
+
+    def build(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Draw both tables from N(0, init_std²), users first, and make the graph of the training pairs."""
+        super().build(train, rng)
+        self._graph = graph_of(train)
+
+    def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """The mean of all layers, [users, dim] and [items, dim]."""
+        self._require_built()
+        start = torch.cat((self.user_table, self.item_table))
+        graph, masks = self._dropped(rng)
+        mean: Tensor = _MeanOfLayers.apply(start, graph, self.layers, masks)  # type: ignore[no-untyped-call]
+        z_user, z_item = torch.tensor_split(mean, (self.users,))
+        return z_user, z_item
+
+    def rows(self, users: Tensor, items: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Rows of :meth:`reps`, int [n] → [n, dim] and int [m] → [m, dim], in about two thirds of the time.
+
+        The last layer is computed for these rows only, and so is the first product of the way back.
+        """
+        self._require_built()
+        if not self.layers:
+            return super().rows(users, items, rng)
+        graph, masks = self._dropped(rng)
+        nodes, place = torch.unique(torch.cat((users, items + self.users)), return_inverse=True)
+        tables = self.user_table, self.item_table
+        some: Tensor = _SomeOfMean.apply(*tables, nodes, graph, self.layers, masks)  # type: ignore[no-untyped-call]
+        z_user, z_item = functional.embedding(place, some).tensor_split((len(users),))
+        return z_user, z_item
+
+    def _dropped(self, rng: torch.Generator | None) -> tuple[Graph, list[Tensor] | None]:
+        """The graph and the masks of the layers, after dropout where there is any."""
+        like = self.user_table
+        graph, masks = self._graph.like(like), None
+        if self.training and self.node_dropout:
+            graph = graph.drop(self.node_dropout, rng)
+        if self.training and self.message_dropout:
+            # Divided here, in the graph, and not in each layer: there are fewer entries than numbers in the layers.
+            graph = graph.scaled(1 / (1 - self.message_dropout))
+            shape, keep = (graph.nodes, self.dim), 1 - self.message_dropout
+            masks = [keep_mask(like.new_empty(()).expand(shape), keep, rng) for _ in range(self.layers)]
+        return graph, masks
+
+
+class _MeanOfLayers(torch.autograd.Function):
+    """Mean of E⁽⁰⁾ … E⁽ᴸ⁾ with E⁽ˡ⁾ = M⁽ˡ⁾ ∘ Â E⁽ˡ⁻¹⁾; without masks every M⁽ˡ⁾ is 1.
+
+    The gradient of E⁽⁰⁾ is G⁽⁰⁾ / (L + 1) with G⁽ᴸ⁾ = G, G⁽ˡ⁻¹⁾ = G + Âᵀ(M⁽ˡ⁾ ∘ G⁽ˡ⁾): no layer need be stored.
+    Without masks the forward pass has this form too (Horner's).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, start: Tensor, graph: Graph, layers: int, masks: list[Tensor] | None) -> Tensor:
+        ctx.graph, ctx.layers, ctx.masks = graph, layers, masks
+        if masks is None:
+            return _horner(graph, start, layers)
+        total, layer = start.clone(), start
+        for mask in masks:
+            layer = graph.times(layer, keep=mask)
+            total += layer
+        return total.div_(layers + 1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        gradient = gradients[0].contiguous()
+        graph = ctx.graph.transposed
+        if ctx.masks is None:
+            return _horner(graph, gradient, ctx.layers), None, None, None
+        masks = [None, *ctx.masks]  # the last product gives the gradient itself, which has no mask
+        total = gradient * masks[-1] if ctx.layers else gradient
+        for layer in reversed(range(ctx.layers)):
+            total = graph.times(total, plus=gradient, keep=masks[layer])
+        return total / (ctx.layers + 1), None, None, None
+
+
+class _SomeOfMean(torch.autograd.Function):
+    """Some rows of :class:`_MeanOfLayers`, by number and each once.
+
+    Only they have a gradient G, so it is kept as these rows and where they belong (``places``).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        users: Tensor,
+        items: Tensor,
+        nodes: Tensor,
+        graph: Graph,
+        layers: int,
+        masks: list[Tensor] | None,
+    ) -> Tensor:
+        ctx.users, ctx.nodes, ctx.graph, ctx.layers, ctx.masks = len(users), nodes, graph, layers, masks
+        start = graph.stack(users, items)
+        total, layer = start.index_select(0, nodes), start
+        for mask in [None] * (layers - 1) if masks is None else masks[:-1]:
+            layer = graph.times(layer, plus=start if masks is None else None, keep=mask)
+            if masks is not None:
+                total += layer.index_select(0, nodes)
+        last = graph.rows_times(nodes, layer)
+        total += last if masks is None else last.mul_(masks[-1].index_select(0, nodes))
+        return total.div_(layers + 1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        gradient = gradients[0] / (ctx.layers + 1)
+        graph, nodes, masks = ctx.graph.transposed, ctx.nodes, [None, *(ctx.masks or [None] * ctx.layers)]
+        places = torch.full((graph.nodes,), -1, dtype=torch.int32, device=nodes.device)
+        places[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=nodes.device)
+        total, product = gradient, graph.times_few
+        if masks[-1] is not None:
+            total = gradient * masks[-1].index_select(0, nodes)
+        for layer in reversed(range(1, ctx.layers)):
+            total, product = product(total, gradient, masks[layer], places), graph.times
+        # Each table's gradient in memory of its own, so that others can be added in place.
+        ends = (0, ctx.users), (ctx.users, graph.nodes)
+        of_users, of_items = (product(total, gradient, None, places, stretch) for stretch in ends)
+        return of_users, of_items, None, None, None, None
+
+
+def _horner(graph: Graph, start: Tensor, layers: int) -> Tensor:
+    """(X + Â(X + Â(X + …))) / (L + 1) for X = ``start``, with ``layers`` products."""
+    total = start
+    for _ in range(layers):
+        total = graph.times(total, plus=start)
+    return total / (layers + 1)

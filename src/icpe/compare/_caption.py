@@ -1,0 +1,59 @@
+"""What the captions of tables say."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from icpe.compare._state import Grid
+from icpe.runs.config import RunConfig
+
+
+def data_said(grid: Grid) -> str:
+    """Data, split, and users counted and skipped."""
+    told = ", ".join(dict.fromkeys(_data(cell.config) for cell in grid.cells))
+    if grid.results.height == 0:
+        return f"{told}; nothing was measured yet"
+    counted, skipped = (_range(grid.results[name].drop_nulls().to_list()) for name in ("users", "users_skipped"))
+    return f"{told}; {counted} test users counted, {skipped} without test items skipped"
+
+
+def seeds_said(grid: Grid, seeds: Mapping[str, Sequence[int]]) -> str:
+    """Over how many seeds was averaged, and where there are fewer."""
+    number = len(grid.seeds)
+    told = f"Mean ± standard deviation over {number} seeds" if number > 1 else f"One seed ({grid.seeds[0]})"
+    fewer = [f"{name} {len(found)}" for name, found in seeds.items() if len(found) < number]
+    return f"{told} (fewer so far: {', '.join(fewer)})" if fewer else told
+
+
+def untuned_said(tuned: Sequence[bool]) -> list[str]:
+    """Which rows were run with default settings."""
+    if all(tuned):
+        return []
+    return ["† Default settings, not tuned"] if any(tuned) else ["All with default or given settings, none tuned"]
+
+
+def failures_said(grid: Grid) -> list[str]:
+    """What failed, and why; seeds with the same reason together."""
+    reasons: dict[tuple[str, str, str], list[int]] = {}
+    for one in grid.failures:
+        reasons.setdefault((one.label, one.backbone, one.reason), []).append(one.seed)
+    return [
+        f"Failed: {label} on {backbone}, {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))} "
+        f"({reason.rstrip('.')})"
+        for (label, backbone, reason), seeds in reasons.items()
+    ]
+
+
+def _data(config: RunConfig) -> str:
+    if "train" in config.data:
+        return f"{Path(str(config.data['train'])).name}, given parts"
+    source = str(config.data.get("source", "no data"))
+    settings = [str(value) for key, value in config.split.items() if key != "kind"]
+    split = f"{config.split.get('kind', 'unbiased')} split" + (f" ({', '.join(settings)})" if settings else "")
+    return f"{Path(source).name}, {split}"
+
+
+def _range(values: list[int]) -> str:
+    if not values:
+        return "unknown"
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -1,0 +1,1 @@
+"""The catalogue of public data sets and how to get them."""

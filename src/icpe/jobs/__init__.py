@@ -1,0 +1,1 @@
+"""How runs are executed: in this process or in worker processes."""

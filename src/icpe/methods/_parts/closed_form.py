@@ -1,0 +1,360 @@
+"""Losses of inner products, with closed-form gradients on the CPU.
+
+Every function takes ``users`` [b, d] and ``both`` [b + m, d], positives and then negatives: m = b · K with K for each
+positive in turn, or m shared by the batch. The further arguments are those of a method that changes logits and weighs
+positives:
+
+* ``offset`` [b + m] is added to the logits and gets a gradient of its own; or an :class:`Offset` of the rows;
+* ``weight`` [b] multiplies a positive's loss;
+* ``user_weight`` [b] multiplies it in the gradient of the users and nowhere else, not even in the value;
+* ``codes`` [b + m], of the softmax alone, lets the positives of others be negatives too, but for the same item; with
+  ``group``, and m = 0, only so many at a time, see :func:`softmax_in_groups`;
+* ``reg`` adds λ/2 · (mean squared norm of users + of positives + of negatives), for rows that are trainable themselves.
+
+On other devices, and for other types than float32 and float64, the plain torch form serves, which also is what the
+closed form is tested against.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from icpe.methods._parts.precomputed_gradient import with_gradients
+from icpe.types import FloatArray
+
+_EPS = 1e-12  # the least norm of a row, as in torch's normalize
+_NEVER = -1e30  # a logit that has no share; finite, since a row may hold nothing else
+
+
+class Offset(Protocol):
+    """Something learned that is added to the logits, a function of the items' rows [b + m, d]; for :func:`closed`."""
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """What is learned."""
+
+    @property
+    def cost(self) -> float:
+        """What the last offsets add to the loss by themselves."""
+
+    def of(self, items: Tensor) -> Tensor:
+        """The offsets [b + m], without autograd."""
+
+    def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
+        """Gradients of the parameters from those of the last offsets; ``item_grads`` are added to in place."""
+
+
+def bce_on_rows(
+    users: Tensor,
+    both: Tensor,
+    neg_weight: float = 1.0,
+    scale: float = 1.0,
+    offset: Tensor | Offset | None = None,
+    weight: Tensor | None = None,
+    user_weight: Tensor | None = None,
+    reg: float = 0.0,
+) -> Tensor:
+    """Mean of weight · softplus(−s⁺) + neg_weight/K · Σ softplus(s⁻) with s = scale · (user · item) + offset.
+
+    ``weight`` and ``user_weight`` are of the positive's own term.
+    """
+    if not closed(users, both):
+        return _plain_bce(users, both, neg_weight, scale, _tensor(offset), weight, user_weight, reg)
+    from icpe.kernels.losses import bce
+
+    rows, grads = _arrays(users, both, offset, weight, user_weight)
+    value = bce(*rows, scale, neg_weight, reg, *grads)  # type: ignore[call-arg]
+    return _with_gradients(value, users, both, offset, grads)
+
+
+def bpr_on_rows(
+    users: Tensor,
+    both: Tensor,
+    scale: float = 1.0,
+    offset: Tensor | Offset | None = None,
+    weight: Tensor | None = None,
+    user_weight: Tensor | None = None,
+    reg: float = 0.0,
+) -> Tensor:
+    """Mean of weight/K · Σ softplus(s⁻ − s⁺) with s = scale · (user · item) + offset."""
+    if not closed(users, both):
+        return _plain_bpr(users, both, scale, _tensor(offset), weight, user_weight, reg)
+    from icpe.kernels.losses import bpr
+
+    rows, grads = _arrays(users, both, offset, weight, user_weight)
+    value = bpr(*rows, scale, reg, *grads)  # type: ignore[call-arg]
+    return _with_gradients(value, users, both, offset, grads)
+
+
+def softmax_on_rows(
+    users: Tensor,
+    both: Tensor,
+    temperature: float,
+    offset: Tensor | Offset | None = None,
+    weight: Tensor | None = None,
+    user_weight: Tensor | None = None,
+    reg: float = 0.0,
+    codes: Tensor | None = None,
+    group: int = 0,
+) -> Tensor:
+    """Mean of weight · cross-entropy of a positive against negatives all share, on cosine / temperature + offset."""
+    if codes is not None and group:
+        return softmax_in_groups(users, both, temperature, codes, group, offset, weight, user_weight, reg)
+    if not closed(users, both):
+        return _plain_softmax(users, both, temperature, _tensor(offset), weight, user_weight, reg, codes)
+    rows, grads = _arrays(users, both, offset, weight, user_weight)
+    size = len(users)
+    start = size if codes is None else 0  # where negatives begin
+    of_users, of_items = _Units(rows[0]), _Units(rows[1])
+    user, item, drawn = of_users.units, of_items.units[:size], of_items.units[start:]
+    offsets, weights, user_weights = (torch.from_numpy(one) for one in rows[2:])
+    user_grads, both_grads, logit_grads = (torch.from_numpy(one) for one in grads)
+
+    positive = (user * item).sum(1).div_(temperature).add_(offsets[:size])
+    negative = torch.mm(user, drawn.T).div_(temperature).add_(offsets[start:])
+    if codes is not None:
+        negative.masked_fill_(codes[:size, None] == codes, _NEVER)
+    # The softmax of the negatives alone, in torch's one fast pass: its largest entry tells the sum it divided by.
+    chance = torch.softmax(negative, 1)
+    others = negative.amax(1) - chance.amax(1).log()
+    total = torch.logaddexp(others, positive)
+    value = float((weights * (total - positive)).mean())
+
+    share = weights / size
+    to_positive = share * torch.expm1(positive - total)
+    to_negative = chance.mul_((share * (others - total).exp())[:, None])
+    logit_grads[:size] = 0
+    torch.sum(to_negative, 0, out=logit_grads[start:])
+    logit_grads[:size] += to_positive
+    to_positive, to_negative = to_positive[:, None].div_(temperature), to_negative.div_(temperature)
+    both_grads[:size] = 0
+    torch.mm(to_negative.T, user, out=both_grads[start:])
+    both_grads[:size].addcmul_(to_positive, user)
+    torch.mm(to_negative, drawn, out=user_grads).addcmul_(to_positive, item).mul_(user_weights[:, None])
+    value += of_users.back(grads[0], slice(None), reg)
+    value += of_items.back(grads[1], slice(size), reg) + of_items.back(grads[1], slice(size, None), reg)
+    return _with_gradients(value, users, both, offset, grads)
+
+
+def softmax_in_groups(
+    users: Tensor,
+    items: Tensor,
+    temperature: float,
+    codes: Tensor,
+    group: int,
+    offset: Tensor | Offset | None = None,
+    weight: Tensor | None = None,
+    user_weight: Tensor | None = None,
+    reg: float = 0.0,
+) -> Tensor:
+    """:func:`softmax_on_rows` where a positive's negatives are the other positives of its group, but for the same item.
+
+    Each ``group`` rows are a group, in the order they come in, and the rest are one; ``items`` [b, d] are positives
+    alone. It costs as much as ``group`` negatives that all share, but every positive is a negative of some.
+    """
+    if not closed(users, items):
+        return _plain_groups(users, items, temperature, codes, group, _tensor(offset), weight, user_weight, reg)
+    rows, grads = _arrays(users, items, offset, weight, user_weight)
+    units = [_Units(one) for one in rows[:2]]
+    inputs = [one.units for one in units] + [torch.from_numpy(one) for one in rows[2:]] + [codes]
+    outputs = [torch.from_numpy(one) for one in grads]
+    whole = len(users) // group * group
+    value = 0.0
+    for part, size in ((slice(whole), group), (slice(whole, None), len(users) - whole)):
+        if len(users[part]):
+            seen, made = ([one[part].view(-1, size, *one.shape[1:]) for one in of] for of in (inputs, outputs))
+            value += _groups(seen, made, temperature, 1 / len(users))
+    value += sum(one.back(grad, slice(None), reg) for one, grad in zip(units, grads, strict=False))
+    return _with_gradients(value, users, items, offset, grads)
+
+
+def _groups(seen: Sequence[Tensor], made: Sequence[Tensor], temperature: float, share: float) -> float:
+    """The loss of groups of one size; gradients of units and logits are written to ``made``.
+
+    Args:
+        seen: units of users and items [g, b, d], offsets, weights, weights of users and codes [g, b].
+        made: room for the gradients of users, items and logits.
+        temperature: of the softmax.
+        share: of a positive in the mean.
+    """
+    user, item, offsets, weights, user_weights, codes = seen
+    user_grads, item_grads, logit_grads = made
+    positive = (user * item).sum(2).div_(temperature).add_(offsets)
+    negative = torch.bmm(user, item.mT).div_(temperature).add_(offsets[:, None])
+    negative.masked_fill_(codes[:, :, None] == codes[:, None], _NEVER)
+    chance = torch.softmax(negative, 2)
+    others = negative.amax(2) - chance.amax(2).log()
+    total = torch.logaddexp(others, positive)
+    weights = weights * share
+    value = float((weights * (total - positive)).sum())
+
+    to_positive = weights * torch.expm1(positive - total)
+    to_negative = chance.mul_((weights * (others - total).exp())[:, :, None])
+    torch.sum(to_negative, 1, out=logit_grads).add_(to_positive)
+    to_positive, to_negative = to_positive[:, :, None].div_(temperature), to_negative.div_(temperature)
+    torch.bmm(to_negative.mT, user, out=item_grads).addcmul_(to_positive, user)
+    torch.bmm(to_negative, item, out=user_grads).addcmul_(to_positive, item).mul_(user_weights[:, :, None])
+    return value
+
+
+class _Units:
+    """Rows [n, d] as unit vectors, and the way back for gradients."""
+
+    def __init__(self, rows: FloatArray) -> None:
+        from icpe.kernels.losses import normalise
+
+        self._rows, self._units, self._norms = rows, np.empty_like(rows), np.empty(len(rows), rows.dtype)
+        normalise(rows, self._units, self._norms, _EPS)
+        self.units = torch.from_numpy(self._units)
+
+    def back(self, grads: FloatArray, part: slice, reg: float) -> float:
+        """Turn gradients of some units into those of the rows, in place, with the L2 term's; return that term."""
+        from icpe.kernels.losses import through_norm
+
+        norms, count = self._norms[part], len(self._norms[part])
+        if count == 0:
+            return 0.0
+        through_norm(grads[part], self._units[part], norms, self._rows[part], reg / count)
+        return 0.5 * reg * float(np.square(norms, dtype=np.float64).mean()) if reg else 0.0
+
+
+def closed(users: Tensor, both: Tensor) -> bool:
+    """Whether losses of these rows know their gradients."""
+    kinds = (torch.float32, torch.float64)
+    return users.device.type == "cpu" and users.dtype == both.dtype and users.dtype in kinds
+
+
+def _tensor(offset: Tensor | Offset | None) -> Tensor | None:
+    if offset is not None and not isinstance(offset, Tensor):
+        raise TypeError("an Offset knows its gradients and serves closed forms only; see closed()")
+    return offset
+
+
+def _arrays(
+    users: Tensor, both: Tensor, offset: Tensor | Offset | None, weight: Tensor | None, user_weight: Tensor | None
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Inputs as arrays, with zeros and ones for those that are not given, and room for three gradients."""
+    size, kind = len(users), users.detach().numpy().dtype
+    rows = [_array(one, kind) for one in (users, both)]
+    added = offset if offset is None or isinstance(offset, Tensor) else offset.of(both)
+    rows.append(np.zeros(len(both), kind) if added is None else _array(added, kind))
+    rows += [np.ones(size, kind) if one is None else _array(one, kind) for one in (weight, user_weight)]
+    return rows, [np.empty_like(one) for one in rows[:3]]
+
+
+def _array(values: Tensor, kind: Any) -> FloatArray:
+    return np.ascontiguousarray(values.detach().numpy(), kind)
+
+
+def _with_gradients(
+    value: float, users: Tensor, both: Tensor, offset: Tensor | Offset | None, grads: Sequence[FloatArray]
+) -> Tensor:
+    known, more = [torch.from_numpy(grad) for grad in grads], [offset] if isinstance(offset, Tensor) else []
+    if offset is not None and not isinstance(offset, Tensor):
+        more, known = [*offset.parameters], [*known[:2], *offset.back(known[2], known[1])]
+        value += offset.cost
+    inputs = [users, both, *more]
+    return with_gradients(value, known[: len(inputs)], inputs)
+
+
+def _plain_bce(
+    users: Tensor,
+    both: Tensor,
+    neg_weight: float,
+    scale: float,
+    offset: Tensor | None,
+    weight: Tensor | None,
+    user_weight: Tensor | None,
+    reg: float,
+) -> Tensor:
+    items, drawn = _split(users, both)
+    positive = scale * (_weighted(users, user_weight) * items).sum(-1)
+    negative = scale * (users[:, None] * drawn).sum(-1)
+    if offset is not None:
+        positive, negative = positive + offset[: len(users)], negative + offset[len(users) :].view_as(negative)
+    own = F.softplus(-positive)
+    own = own if weight is None else own * weight
+    return own.mean() + neg_weight * F.softplus(negative).mean() + _penalty(users, both, reg)
+
+
+def _plain_bpr(
+    users: Tensor,
+    both: Tensor,
+    scale: float,
+    offset: Tensor | None,
+    weight: Tensor | None,
+    user_weight: Tensor | None,
+    reg: float,
+) -> Tensor:
+    items, drawn = _split(users, both)
+    user = _weighted(users, user_weight)
+    positive, negative = scale * (user * items).sum(-1), scale * (user[:, None] * drawn).sum(-1)
+    if offset is not None:
+        positive, negative = positive + offset[: len(users)], negative + offset[len(users) :].view_as(negative)
+    each = F.softplus(negative - positive[:, None]).mean(1)
+    return (each if weight is None else each * weight).mean() + _penalty(users, both, reg)
+
+
+def _plain_softmax(
+    users: Tensor,
+    both: Tensor,
+    temperature: float,
+    offset: Tensor | None,
+    weight: Tensor | None,
+    user_weight: Tensor | None,
+    reg: float,
+    codes: Tensor | None,
+) -> Tensor:
+    user, item = F.normalize(_weighted(users, user_weight), dim=-1), F.normalize(both, dim=-1)
+    start = len(users) if codes is None else 0
+    positive, negative = (user * item[: len(users)]).sum(-1) / temperature, user @ item[start:].T / temperature
+    if offset is not None:
+        positive, negative = positive + offset[: len(users)], negative + offset[start:]
+    if codes is not None:
+        negative = negative.masked_fill(codes[: len(users), None] == codes, _NEVER)
+    each = torch.logaddexp(positive, torch.logsumexp(negative, 1)) - positive
+    return (each if weight is None else each * weight).mean() + _penalty(users, both, reg)
+
+
+def _plain_groups(
+    users: Tensor,
+    items: Tensor,
+    temperature: float,
+    codes: Tensor,
+    group: int,
+    offset: Tensor | None,
+    weight: Tensor | None,
+    user_weight: Tensor | None,
+    reg: float,
+) -> Tensor:
+    total = _penalty(users, items, reg)
+    for first in range(0, len(users), group):
+        part = slice(first, first + group)
+        added, own, guide = (None if one is None else one[part] for one in (offset, weight, user_weight))
+        mean = _plain_softmax(users[part], items[part], temperature, added, own, guide, 0.0, codes[part])
+        total = total + len(users[part]) / len(users) * mean
+    return total
+
+
+def _split(users: Tensor, both: Tensor) -> tuple[Tensor, Tensor]:
+    """Positives [b, d] and negatives [b, K, d]."""
+    return both[: len(users)], both[len(users) :].view(len(users), -1, both.shape[-1])
+
+
+def _weighted(users: Tensor, weight: Tensor | None) -> Tensor:
+    """The same numbers with gradients times a weight."""
+    if weight is None:
+        return users
+    return users.detach() + weight[:, None] * (users - users.detach())
+
+
+def _penalty(users: Tensor, both: Tensor, reg: float) -> Tensor:
+    if reg == 0:
+        return users.new_zeros(())
+    items, drawn = both[: len(users)], both[len(users) :]
+    means = [rows.square().sum() / len(rows) for rows in (users, items, drawn) if len(rows)]
+    return 0.5 * reg * torch.stack(means).sum()

@@ -1,0 +1,220 @@
+"""How much everybody is drawn to an item, whoever they are: the global propensity."""
+
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from icpe.backbones.base import uniform_matrix
+
+_LEAK = 0.01
+
+
+class GlobalPropensity(nn.Module):
+    """S^g = MLP(x_i), paper Eq. 6: Linear(D, 32) – LeakyReLU – Linear(32, 1) on an item's representation.
+
+    Args:
+        width: D, the length of a representation.
+        rng: start values, U(±1/√inputs) as torch's own linear layers have.
+    """
+
+    hidden: ClassVar[int] = 32
+
+    def __init__(self, width: int, rng: np.random.Generator) -> None:
+        super().__init__()
+        inner, outer = width**-0.5, self.hidden**-0.5
+        self.inner = uniform_matrix(self.hidden, width, inner, rng)
+        self.inner_bias = nn.Parameter(uniform_matrix(1, self.hidden, inner, rng).detach()[0])
+        self.outer = uniform_matrix(1, self.hidden, outer, rng)
+        self.outer_bias = nn.Parameter(uniform_matrix(1, 1, outer, rng).detach()[0])
+
+    def forward(self, items: Tensor) -> Tensor:
+        """Propensities of representations, [..., D] → [...]."""
+        rows, whole = items.reshape(-1, items.shape[-1]), PropensityOffset(self, 1.0)
+        propensity: Tensor = _AsOne.apply(whole, rows, *whole.parameters)  # type: ignore[no-untyped-call]
+        return propensity.view(items.shape[:-1])
+
+
+class PropensityOffset:
+    """α·S^g of the items of a batch, with its gradient in closed form.
+
+    Autograd's bookkeeping costs more than the sums on so few rows.
+
+    Args:
+        network: S^g.
+        alpha: its share.
+        detach: whether the items get no gradient from it.
+        shrink: factor of the offset's variance over the items from place ``start`` on, which is added to the loss.
+        start: see ``shrink``.
+        less: taken off the offsets of these items, [n].
+    """
+
+    def __init__(
+        self,
+        network: GlobalPropensity,
+        alpha: float,
+        detach: bool = False,
+        shrink: float = 0.0,
+        start: int = 0,
+        less: Tensor | None = None,
+    ) -> None:
+        self._less = less
+        self._alpha, self._detach, self._shrink, self._start = alpha, detach, shrink, start
+        self.parameters = network.inner, network.inner_bias, network.outer, network.outer_bias
+        self._numbers = [one.detach() for one in self.parameters]
+        self._apart: Tensor | None = None
+        self._steps = _Kernels if network.inner.device.type == "cpu" else _Torch
+
+    @property
+    def cost(self) -> float:
+        """What the last offsets add to the loss."""
+        return 0.0 if self._apart is None else self._shrink * float(self._apart.square().mean())
+
+    @torch.no_grad()
+    def of(self, items: Tensor) -> Tensor:
+        """The offset, [n, D] → [n]."""
+        inner, inner_bias, outer, outer_bias = self._numbers
+        self._items = items.detach()
+        self._hidden = torch.mm(self._items, inner.T)
+        offset = self._steps.activate(self._hidden, inner_bias, outer, outer_bias, self._alpha)
+        if self._shrink:
+            # Never a view of what is returned: kept here, it would keep its own graph alive, and that keeps this.
+            drawn = offset[self._start :]
+            self._apart = drawn - drawn.mean() if len(drawn) else None
+        return offset if self._less is None else offset.sub_(self._less)
+
+    @torch.no_grad()
+    def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
+        """Gradients of the parameters; those of the items are added to ``item_grads``, in place."""
+        inner, _, outer, _ = self._numbers
+        if self._apart is not None:
+            grads = grads.clone()
+            grads[self._start :] += 2 * self._shrink / len(self._apart) * self._apart
+        hidden, *of_units = self._steps.back(self._hidden, outer, grads, self._alpha)
+        if not self._detach:
+            item_grads.addmm_(hidden, inner)
+        return [hidden.T @ self._items, *of_units]
+
+
+class _Kernels:
+    """What happens between the matrix products, on the CPU: one pass over the rows for all of it."""
+
+    @staticmethod
+    def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
+        """The offsets [n] by the outer layer [1, h]; ``hidden`` [n, h] is activated in place."""
+        from icpe.kernels.hidden import activate  # late: numba takes a while to import
+
+        offset = hidden.new_empty(len(hidden))
+        activate(*(one.numpy() for one in (hidden, bias, outer, outer_bias)), _LEAK, alpha, offset.numpy())  # type: ignore[call-arg]
+        return offset
+
+    @staticmethod
+    def back(hidden: Tensor, outer: Tensor, grads: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Gradients of the hidden layer before activation, of its bias, of the outer layer and of the outer bias."""
+        from icpe.kernels.hidden import activate_back
+
+        made = torch.empty_like(hidden), hidden.new_empty(hidden.shape[1]), torch.empty_like(outer), outer.new_empty(1)
+        arrays = [one.numpy() for one in (hidden, outer, grads, *made)]
+        activate_back(*arrays[:3], _LEAK, alpha, *arrays[3:])  # type: ignore[call-arg]
+        return made
+
+
+class _Torch:
+    """The same on other devices."""
+
+    @staticmethod
+    def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
+        """See above."""
+        F.leaky_relu_(hidden.add_(bias), _LEAK)
+        return torch.mv(hidden, outer[0]).add_(outer_bias).mul_(alpha)
+
+    @staticmethod
+    def back(hidden: Tensor, outer: Tensor, grads: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """See above."""
+        grads = grads * alpha
+        # torch's own derivative: torch.where over the same numbers takes sixteen times as long.
+        made = torch.ops.aten.leaky_relu_backward(torch.outer(grads, outer[0]), hidden, _LEAK, True)
+        return made, made.sum(0), torch.mv(hidden.T, grads)[None], grads.sum()[None]
+
+
+class _AsOne(torch.autograd.Function):
+    """The network as one operation."""
+
+    @staticmethod
+    def forward(ctx: Any, whole: PropensityOffset, items: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.whole = whole
+        return whole.of(items)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        inner = ctx.whole.parameters[0]
+        item_grads = grads[0].new_zeros(len(grads[0]), inner.shape[1])
+        of_parameters = ctx.whole.back(grads[0], item_grads)
+        return None, item_grads, *of_parameters
+
+
+class Autoencoder(nn.Module):
+    """A short code of each item's representation (D – 32 – 8 – 32 – D), for clustering only.
+
+    It is trained a little at each clustering and goes on from where it was. Its numbers are buffers: they belong to
+    the state of a run but not to what the run's optimiser trains.
+
+    Args:
+        width: D.
+        rng: start values.
+    """
+
+    hidden: ClassVar[int] = 32
+    code: ClassVar[int] = 8
+    steps: ClassVar[int] = 30
+    lr: ClassVar[float] = 1e-2
+    sample: ClassVar[int] = 1024
+
+    def __init__(self, width: int, rng: np.random.Generator) -> None:
+        super().__init__()
+        widths = (width, self.hidden, self.code, self.hidden, width)
+        for layer, (narrow, wide) in enumerate(pairwise(widths)):
+            weight = uniform_matrix(wide, narrow, narrow**-0.5, rng).detach()
+            self.register_buffer(f"weight_{layer}", weight)
+            self.register_buffer(f"bias_{layer}", torch.zeros(wide))
+
+    def fit_codes(self, items: Tensor, rng: np.random.Generator) -> Tensor:
+        """Train for some steps on the representations [items, D] and return their codes [items, 8].
+
+        Representations are divided by their spread first and codes after, so that neither depends on how far training
+        has come. Of many items a sample, drawn by ``rng``, is enough to learn from.
+        """
+        inputs = _standard(items.detach())
+        sample = inputs
+        if len(inputs) > self.sample:
+            drawn = torch.from_numpy(rng.choice(len(inputs), self.sample, replace=False))
+            sample = inputs[drawn.to(inputs.device)]
+        numbers = [buffer.detach().clone().requires_grad_() for buffer in self.buffers()]
+        optimizer = torch.optim.Adam(numbers, lr=self.lr, fused=True)
+        with torch.enable_grad():
+            for _ in range(self.steps):
+                optimizer.zero_grad()
+                F.mse_loss(self._run(sample, numbers, 4), sample).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        for buffer, number in zip(self.buffers(), numbers, strict=True):
+            buffer.copy_(number.detach())
+        with torch.no_grad():
+            return _standard(self._run(inputs, numbers, 2))
+
+    @staticmethod
+    def _run(values: Tensor, numbers: list[Tensor], layers: int) -> Tensor:
+        """The first layers applied; the code and the reconstruction are linear."""
+        for layer in range(layers):
+            values = F.linear(values, numbers[2 * layer], numbers[2 * layer + 1])
+            if layer % 2 == 0:
+                values = F.leaky_relu(values)
+        return values
+
+
+def _standard(rows: Tensor) -> Tensor:
+    """Rows around 0 with a spread of 1 over all numbers."""
+    centred = rows - rows.mean(0)
+    return centred / centred.std().clamp_min(1e-12)

@@ -1,0 +1,109 @@
+"""Scores that do not depend on how the work is cut, for tables whose fast way of computing them does.
+
+A matrix product rounds differently for blocks of another shape or with another number of threads. So it only proposes
+candidates: a few more than asked for, whose scores are then computed anew in a fixed order of summation. A bound on the
+rounding tells whether an item that was not proposed could belong to the list.
+"""
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from icpe.ranking.chunk import Chunk
+from icpe.ranking.tables import ScoreTable
+from icpe.types import FloatArray, IntArray
+
+_UNIT = 2.0**-24  # half the distance from 1 to the next float32
+_SPARE = 4  # candidates more than asked for: enough that rounding hardly ever leaves the end of a list open
+
+
+@runtime_checkable
+class Products(Protocol):
+    """A table of scores ``user_vectors[u] · item_vectors[i] (+ item_bias[i])``, all of them float32."""
+
+    @property
+    def user_vectors(self) -> FloatArray:
+        """[users, dim]."""
+
+    @property
+    def item_vectors(self) -> FloatArray:
+        """[items, dim]."""
+
+    @property
+    def item_bias(self) -> FloatArray | None:
+        """[items], or None."""
+
+
+class ExactProducts:
+    """Inner products by a fixed order of summation, rounded once.
+
+    Args:
+        table: the vectors.
+        compiled: whether to use the compiled loop; the plain one gives the same bits.
+    """
+
+    def __init__(self, table: Products, compiled: bool) -> None:
+        self._users, self._items = (np.ascontiguousarray(one) for one in (table.user_vectors, table.item_vectors))
+        bias = table.item_bias
+        self._bias = np.zeros(len(self._items), np.float32) if bias is None else np.ascontiguousarray(bias)
+        self._compiled = compiled
+        self.users, self.items = len(self._users), len(self._items)
+        self._longest = np.sqrt(_squares(self._items).max(initial=0.0))
+        self._highest = float(np.abs(self._bias[np.isfinite(self._bias)]).max(initial=0.0))
+
+    def pairs(self, users: IntArray, codes: IntArray) -> FloatArray:
+        """Scores float32 [len(users), m] of each user for its own items, int [len(users), m]; -inf where one is -1."""
+        rows, codes = self._users[users], np.ascontiguousarray(codes, np.int32)
+        if self._compiled:
+            from icpe.kernels.exact import products
+
+            out = np.empty(codes.shape, np.float32)
+            products(rows, self._items, self._bias, codes, out)
+            return out
+        sums = np.zeros((4, *codes.shape))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for place in range(rows.shape[1]):
+                sums[place % 4] += rows[:, place, None].astype(np.float64) * self._items[codes, place]
+            total: FloatArray = (((sums[0] + sums[1]) + (sums[2] + sums[3])) + self._bias[codes]).astype(np.float32)
+        total[codes < 0] = -np.inf
+        return total
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores float32 [len(users), stop - start], as the table's own blocks up to rounding."""
+        return self.pairs(users, np.broadcast_to(np.arange(start, stop), (len(users), stop - start)))
+
+    def margin(self, users: IntArray) -> FloatArray:
+        """How far a score of a block may be from the exact one, float64 [len(users)].
+
+        |fl(x·y) − x·y| ≤ γ Σ|x_d y_d| ≤ γ ‖x‖‖y‖ with γ = dim·u / (1 − dim·u) for any order of summation; four more for
+        adding the bias and for rounding.
+        """
+        size = np.sqrt(_squares(self._users[users])) * self._longest + self._highest
+        steps = (self._items.shape[1] + 4) * _UNIT
+        return np.asarray(steps / (1 - steps) * size)
+
+
+def _squares(rows: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))
+
+
+def exact_of(scores: object, compiled: bool) -> ExactProducts | None:
+    """The exact form of a table; None where there is none, and blocks must be the same however they are cut."""
+    if not isinstance(scores, Products) or not scores.user_vectors.dtype == scores.item_vectors.dtype == np.float32:
+        return None
+    return ExactProducts(scores, compiled)
+
+
+def best_exactly(chunk: Chunk, scores: ScoreTable, exact: ExactProducts, n: int) -> tuple[IntArray, FloatArray]:
+    """Items int32 [rows, n] and exact scores float32 [rows, n], from candidates by the scores of blocks."""
+    candidates, rough = chunk.best(scores, n + _SPARE)
+    fine = exact.pairs(chunk.users, candidates)
+    order = np.lexsort((candidates, -fine), axis=1)[:, :n]
+    items, values = np.take_along_axis(candidates, order, 1), np.take_along_axis(fine, order, 1)
+    items[values == -np.inf] = -1
+    # Whoever was left out has at most the score of the worst candidate, up to rounding.
+    sure = (values[:, -1] > rough[:, -1] + exact.margin(chunk.users)) | (rough[:, -1] == -np.inf)
+    unsure = np.flatnonzero(~sure)
+    if len(unsure):
+        items[unsure], values[unsure] = chunk.only(unsure).best(exact, n)
+    return items, values

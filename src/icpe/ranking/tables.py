@@ -1,0 +1,248 @@
+"""Scores of all items for some users: what full ranking asks of a model.
+
+Arrays come in as numpy float32 and leave as numpy float32. A table shows the model as it was when it was made: make
+a new one after a training step.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from icpe.types import FloatArray, IntArray
+
+_TILE = 2**20  # numbers in a broadcast tile of PairScores: 4 MB in float32, and every layer makes some more
+_ROWS = 2048  # items at a time in NeuMFScores: what a layer writes is still in the cache when the next one reads it
+
+
+class ScoreTable(Protocol):
+    """The score of every user for every item, computed block by block.
+
+    Lists do not depend on how the table is cut into blocks, provided that a score does not depend on the block it is
+    in, or that the table holds inner products, whose best scores ranking computes again exactly.
+    """
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+
+
+def to_numpy(values: Tensor) -> FloatArray:
+    """The tensor's numbers as contiguous float32; shares memory where that is what they are already."""
+    array: FloatArray = values.detach().to("cpu", torch.float32).contiguous().numpy()
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class DotScores:
+    """Scores that are inner products: ``user_vectors[u] · item_vectors[i] (+ item_bias[i])``.
+
+    Attributes:
+        user_vectors: float32 [users, dim].
+        item_vectors: float32 [items, dim].
+        item_bias: float32 [items], or None.
+
+    Example:
+        >>> table = DotScores(np.eye(2, dtype=np.float32), np.array([[1, 2], [3, 4], [5, 6]], np.float32))
+        >>> table.block(np.array([1]), 1, 3)
+        array([[4., 6.]], dtype=float32)
+    """
+
+    user_vectors: FloatArray
+    item_vectors: FloatArray
+    item_bias: FloatArray | None = None
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return len(self.user_vectors)
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return len(self.item_vectors)
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        # numpy's BLAS and not torch's: twice as fast where one side is only as long as an embedding.
+        scores: FloatArray = self.user_vectors[users] @ self.item_vectors[start:stop].T
+        if self.item_bias is not None:
+            scores += self.item_bias[start:stop]
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class DerivedScores:
+    """Scores made from those of another table; subclasses have ``block``."""
+
+    table: ScoreTable
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return self.table.users
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return self.table.items
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedScores(DerivedScores):
+    """Scores of any kind plus a number for each item.
+
+    Attributes:
+        table: the scores.
+        item_bias: float32 [items].
+    """
+
+    item_bias: FloatArray
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        return self.table.block(users, start, stop) + self.item_bias[start:stop]
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledScores(DerivedScores):
+    """Scores of any kind times a number for each item.
+
+    Attributes:
+        table: the scores.
+        item_factor: float32 [items].
+    """
+
+    item_factor: FloatArray
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        return self.table.block(users, start, stop) * self.item_factor[start:stop]
+
+
+@dataclass(frozen=True, eq=False)
+class SumScores:
+    """The sum of two tables over the same users and items."""
+
+    first: ScoreTable
+    second: ScoreTable
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return self.first.users
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return self.first.items
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        return self.first.block(users, start, stop) + self.second.block(users, start, stop)
+
+
+def with_bias(table: ScoreTable, item_bias: FloatArray) -> ScoreTable:
+    """The scores plus a number for each item, float32 [items]; inner products stay inner products."""
+    if isinstance(table, DotScores):
+        return replace(table, item_bias=item_bias if table.item_bias is None else table.item_bias + item_bias)
+    return BiasedScores(table, item_bias)
+
+
+class PairScores:
+    """Scores of any backbone, pair by pair, in tiles that keep memory bounded.
+
+    Args:
+        score: logits of broadcast representations, [..., D] × [..., D] → [...].
+        z_user: representations of all users, [users, D].
+        z_item: representations of all items, [items, D].
+    """
+
+    def __init__(self, score: Callable[[Tensor, Tensor], Tensor], z_user: Tensor, z_item: Tensor) -> None:
+        self._score = score
+        self._z_user = z_user.detach()
+        self._z_item = z_item.detach()
+        self.users = len(z_user)
+        self.items = len(z_item)
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        z_item = self._z_item[start:stop]
+        z_user = self._z_user[torch.as_tensor(users, dtype=torch.int64, device=self._z_user.device)]
+        scores = np.empty((len(z_user), len(z_item)), np.float32)
+        pairs = max(1, _TILE // max(1, z_user.shape[1]))
+        wide = max(1, min(len(z_item), pairs))
+        tall = max(1, pairs // wide)
+        with torch.no_grad():
+            for row in range(0, len(z_user), tall):
+                for column in range(0, len(z_item), wide):
+                    tile = self._score(z_user[row : row + tall, None], z_item[None, column : column + wide])
+                    scores[row : row + tall, column : column + wide] = to_numpy(tile)
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class NeuMFScores:
+    """Scores of NeuMF with the first hidden layer split: W₁[m_u; m_i] = W₁ᵘm_u + W₁ⁱm_i, each side computed once.
+
+    Attributes:
+        linear: the GMF part of the score and the output's bias, an inner product.
+        user_hidden: the user's share of the first layer before ReLU, its bias included, float32 [users, width].
+        item_hidden: the item's share, float32 [items, width].
+        layers: weights [in, out] and biases [out] of the further hidden layers.
+        output: the output's weights for the last hidden layer, float32 [width of the last layer].
+    """
+
+    linear: DotScores
+    user_hidden: FloatArray
+    item_hidden: FloatArray
+    layers: Sequence[tuple[FloatArray, FloatArray]]
+    output: FloatArray
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return self.linear.users
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return self.linear.items
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        scores = np.empty((len(users), stop - start), np.float32)
+        user_hidden = torch.from_numpy(self.user_hidden[users])
+        item_hidden = torch.from_numpy(self.item_hidden)
+        layers = [(torch.from_numpy(weight), torch.from_numpy(bias)) for weight, bias in self.layers]
+        output = torch.from_numpy(self.output)
+        tiles = [torch.empty(_ROWS, width) for width in (item_hidden.shape[1], *(len(bias) for _, bias in layers))]
+        for first in range(start, stop, _ROWS):
+            last = min(first + _ROWS, stop)
+            part, fitting = item_hidden[first:last], [tile[: last - first] for tile in tiles]
+            # User by user, so that nothing depends on who else is asked for: products of other shapes round otherwise.
+            for row, user, of_user in zip(scores, users, user_hidden, strict=True):
+                tower = _tower(of_user, part, layers, fitting).mv(output).numpy()
+                row[first - start : last - start] = self.linear.block(np.array([user]), first, last)[0] + tower
+        return scores
+
+
+def _tower(
+    of_user: Tensor, of_items: Tensor, layers: Sequence[tuple[Tensor, Tensor]], tiles: Sequence[Tensor]
+) -> Tensor:
+    """The last hidden layer of one user with each of some items; the layers are written to ``tiles``."""
+    # torch and not numpy here: it adds the bias while it multiplies, and its ReLU is faster.
+    hidden = torch.add(of_items, of_user, out=tiles[0]).relu_()
+    for (weight, bias), tile in zip(layers, tiles[1:], strict=True):
+        hidden = torch.addmm(bias, hidden, weight, out=tile).relu_()
+    return hidden

@@ -1,0 +1,65 @@
+"""Metrics of a model on the parts of a split."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from icpe.data.interactions import Interactions
+from icpe.errors import DataError
+from icpe.metrics import Evaluation, evaluate_lists
+from icpe.metrics.given import head_among, read_lists
+from icpe.ranking import Lists, top_n
+from icpe.recommender.model import Model
+from icpe.split.parts import Parts
+
+
+def evaluate(model: Model | Any, parts: Parts, n: Sequence[int] = (20,), per_user: bool = False) -> Evaluation:
+    """Accuracy and debiasing on the test part, overall and for head and niche items.
+
+    A model ranks all items with those of training and validation hidden, for every user with test items. Lists from
+    elsewhere are taken as they are, whatever they hold; users without a list or without test items are not counted.
+
+    Args:
+        model: a trained model; or recommendations of any other library: a frame of polars, pandas or Arrow, or a file,
+            with ``user_id, item_id`` and ``rank`` or ``score``, as :func:`icpe.metrics.given.read_lists` takes them.
+        parts: of the split the model was trained on.
+        n: list lengths.
+        per_user: give values of every user too.
+
+    Raises:
+        DataError: the parts have other users or items than the model was trained on, or no user of the lists has test
+            items.
+    """
+    if not isinstance(model, Model):
+        return _evaluate_given(model, parts, n, per_user)
+    return evaluate_part(model, parts.test, parts.train, [parts.train, parts.valid], n, per_user)
+
+
+def _evaluate_given(recommendations: Any, parts: Parts, n: Sequence[int], per_user: bool) -> Evaluation:
+    """Judge lists from elsewhere; items they show that are not in training count as niche."""
+    given = read_lists(recommendations, parts.train)
+    train, test = (replace(part, items=given.items, item_info=None) for part in (parts.train, parts.test))
+    lists = given.cut(max(n))
+    known = lists.users < len(train.users)  # nobody else has test items
+    lists = Lists(lists.users[known], lists.items[known], lists.scores[known])
+    return evaluate_lists(lists, test, train, n, per_user, head_among(parts.train, len(train.items)))
+
+
+def evaluate_part(
+    model: Model,
+    held: Interactions,
+    train: Interactions,
+    hide: Sequence[Interactions],
+    n: Sequence[int] = (20,),
+    per_user: bool = False,
+) -> Evaluation:
+    """:func:`evaluate` for any held-out part and any hidden ones."""
+    if not (train.users.equals(model.log.users) and train.items.equals(model.log.items)):
+        raise DataError(
+            "these parts have other users or items than the model was trained on; evaluate on its own split"
+        )
+    users = np.flatnonzero(held.user_counts).astype(np.int32)
+    lists = top_n(model.scores, users, min(max(n), len(train.items)), hide=hide)
+    return evaluate_lists(lists, held, train, n=n, per_user=per_user)

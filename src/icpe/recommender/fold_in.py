@@ -1,0 +1,34 @@
+"""A representation for somebody the model has not seen."""
+
+import numpy as np
+import torch
+
+from icpe.train.method import Method
+from icpe.types import FloatArray, IntArray
+
+_STEPS = 200
+_LR = 0.05
+_PULL = 1e-3  # towards the average user, so that one item does not decide everything
+
+
+def fold_in_user(method: Method, history: IntArray) -> FloatArray:
+    """Scores of all items for a new user with this history, float32 [items].
+
+    The representation starts at the mean of all users and minimises the method's own loss of the history against all
+    other items, everything else fixed. All items stand in for the sampled ones, so nothing is random.
+    """
+    with torch.no_grad():
+        users, items = (one.detach() for one in method.backbone.reps())
+    centre = users.mean(0)
+    seen = torch.zeros(len(items), dtype=torch.bool)
+    seen[torch.from_numpy(history.astype(np.int64))] = True
+    new = centre.clone().requires_grad_()
+    optimizer = torch.optim.Adam([new], lr=_LR * float(users.std()) / 0.1)
+    for _ in range(_STEPS):
+        scores = method.score_user(new, items)
+        loss = method.user_loss(scores[seen], scores[~seen]) + _PULL * (new - centre).square().sum()
+        (new.grad,) = torch.autograd.grad(loss, new)  # not backward(), which would also fill the model's gradients
+        optimizer.step()
+    with torch.no_grad():
+        scores, bias = method.score_user(new, items), method.item_bias()
+        return (scores if bias is None else scores + bias).float().numpy().copy()

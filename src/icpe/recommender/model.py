@@ -1,0 +1,286 @@
+"""A trained model: lists, scores and vectors, with the caller's ids."""
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import polars as pl
+import torch
+
+from icpe import columns as col
+from icpe.data.coding import positions
+from icpe.data.interactions import Interactions
+from icpe.errors import ConfigError, DataError
+from icpe.ranking import Lists, stream_top_n, top_n
+from icpe.ranking.tables import DotScores, ScoreTable
+from icpe.recommender.fold_in import fold_in_user
+from icpe.train.method import Method, refuse_unknown
+from icpe.types import FloatArray, IntArray
+
+Ids = Sequence[Any] | pl.Series
+Unknown = Literal["raise", "warn", "ignore", "popular"]
+
+SIMILAR = "similar_item_id"
+
+
+class Model:
+    """What :meth:`Method.fit` returns and :func:`icpe.load` reads.
+
+    Attributes:
+        method: the trained method, in evaluation mode on the CPU.
+        log: the training data: ids, names, and what each user has used.
+    """
+
+    def __init__(self, method: Method, log: Interactions) -> None:
+        self.method, self.log = method.eval(), log
+        method.zero_grad(set_to_none=True)  # what the last step left takes as much memory as the parameters
+        self._scores: ScoreTable | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.method.label} on {self.method.backbone.label}, "
+            f"{len(self.log.users):,} users, {len(self.log.items):,} items)"
+        )
+
+    @property
+    def scores(self) -> ScoreTable:
+        """The scores that rank items, by codes."""
+        if self._scores is None:
+            with torch.no_grad():
+                self._scores = self.method.scores()
+        return self._scores
+
+    def adjusted(self, **settings: Any) -> "Model":
+        """The same model with other settings of ranking, such as ``beta`` of ICPE; nothing is trained anew.
+
+        Raises:
+            ConfigError: the method has no such setting, or it is fixed by training.
+        """
+        refuse_unknown(settings, self.method.serving, f"ranking with {self.method.name!r}")
+        method = copy.copy(self.method)  # parameters are shared
+        checked = type(method)(method.backbone, **{**method.settings(), **settings})
+        for name in settings:
+            setattr(method, name, getattr(checked, name))
+        return Model(method, self.log)
+
+    def recommend(
+        self,
+        users: Ids | None = None,
+        n: int = 20,
+        *,
+        hide_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+        unknown: Unknown = "raise",
+    ) -> pl.DataFrame:
+        """The n best items of each user.
+
+        Args:
+            users: ids; None for all.
+            n: length of the lists; shorter where fewer items are left.
+            hide_seen: leave out what the user has used in training.
+            items: only these.
+            exclude: none of these.
+            unknown: what to do with users that are not in training: ``raise``, ``warn`` (and leave out), ``ignore``
+                (leave out), ``popular`` (the most popular items; the score is the number of users).
+
+        Returns:
+            A frame ``user_id, item_id, score, rank``, users in the order given (unknown ones last), ranks from 1.
+
+        Raises:
+            DataError: an unknown user or item, or ids of the wrong type.
+        """
+        frames = self.stream(users, n, hide_seen=hide_seen, items=items, exclude=exclude, unknown=unknown)
+        return pl.concat(frames)
+
+    def stream(
+        self,
+        users: Ids | None = None,
+        n: int = 20,
+        *,
+        hide_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+        unknown: Unknown = "raise",
+    ) -> Iterator[pl.DataFrame]:
+        """:meth:`recommend` piece by piece, for more users than fit into memory."""
+        _check_n(n)
+        if unknown not in get_args(Unknown):
+            raise ConfigError(f"unknown is {unknown!r}; expected one of {', '.join(get_args(Unknown))}")
+        ids = self.log.users if users is None else _series(users, self.log.users, "user")
+        codes = positions(ids, self.log.users)
+        allow = self._allowed(items, exclude)
+        strangers = ids.filter(pl.Series(codes < 0))
+        self._meet(strangers, unknown)
+        hide = [self.log] if hide_seen else []
+        yield self._frame(Lists(np.empty(0, np.int32), np.empty((0, n), np.int32), np.empty((0, n), np.float32)))
+        for lists in stream_top_n(self.scores, codes[codes >= 0].astype(np.int32), n, hide=hide, allow=allow):
+            yield self._frame(lists)
+        if unknown == "popular" and len(strangers):
+            yield self._popular(strangers, n, allow)
+
+    def score(self, users: Ids, items: Ids) -> FloatArray:
+        """Scores of pairs, float32 [pairs]: the first user with the first item, and so on."""
+        user = self._codes(users, self.log.users, "user")
+        item = self._codes(items, self.log.items, "item")
+        if len(user) != len(item):
+            raise ConfigError(f"score takes pairs: there are {len(user)} users and {len(item)} items")
+        found = np.empty(len(user), np.float32)
+        for one in np.unique(user):
+            rows = np.flatnonzero(user == one)
+            found[rows] = self.scores.block(user[rows[:1]], 0, len(self.log.items))[0, item[rows]]
+        return found
+
+    def similar_items(self, items: Ids, n: int = 20) -> pl.DataFrame:
+        """The n items nearest to each given one, by the cosine of their representations.
+
+        Returns:
+            A frame ``item_id, similar_item_id, score, rank``; an item is not similar to itself.
+        """
+        _check_n(n)
+        codes = self._codes(items, self.log.items, "item")
+        with torch.no_grad():
+            _, vectors = self.method.backbone.reps()
+            unit = torch.nn.functional.normalize(vectors, dim=-1).float().numpy()
+        lists = top_n(DotScores(unit, unit), codes, min(n + 1, len(unit)))
+        asked = np.repeat(lists.users, lists.items.shape[1])
+        frame = pl.DataFrame(
+            {
+                col.ITEM: self.log.items.gather(asked),
+                SIMILAR: self.log.items.gather(lists.items.ravel()),
+                col.SCORE: lists.scores.ravel(),
+            }
+        ).filter(pl.Series(asked != lists.items.ravel()))
+        place = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(col.ITEM).alias(col.RANK)
+        return frame.with_columns(place).filter(pl.col(col.RANK) <= n)
+
+    def fold_in(self, history: Ids, n: int = 20, *, hide_seen: bool = True) -> pl.DataFrame:
+        """Lists for somebody new from the items they have used, without training anew.
+
+        The new user's representation is the one that fits the history best while everything else stays.
+
+        Returns:
+            A frame ``item_id, score, rank``.
+        """
+        _check_n(n)
+        codes = np.unique(self._codes(history, self.log.items, "item"))
+        if len(codes) == 0:
+            raise DataError("the history is empty; fold_in needs at least one item")
+        scores = fold_in_user(self.method, codes)
+        if hide_seen:
+            scores[codes] = -np.inf
+        best = np.lexsort((np.arange(len(scores)), -scores))[:n]
+        best = best[np.isfinite(scores[best])]
+        rank = pl.Series(np.arange(1, len(best) + 1, dtype=np.int32))
+        return pl.DataFrame({col.ITEM: self.log.items.gather(best), col.SCORE: scores[best], col.RANK: rank})
+
+    def vectors(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Users and items as frames ``user_id, vector`` and ``item_id, vector``; the inner product is the score.
+
+        Raises:
+            ConfigError: the scores of this model are no inner products (NeuMF).
+        """
+        table = self.scores
+        if not isinstance(table, DotScores):
+            raise ConfigError(
+                f"{self.method.backbone.label} has no vectors whose inner product is the score; use score or recommend"
+            )
+        users, items = table.user_vectors, table.item_vectors
+        if table.item_bias is not None:
+            users = np.hstack([users, np.ones((len(users), 1), np.float32)])
+            items = np.hstack([items, table.item_bias[:, None]])
+        return (
+            pl.DataFrame({col.USER: self.log.users, "vector": users}),
+            pl.DataFrame({col.ITEM: self.log.items, "vector": items}),
+        )
+
+    def save(self, folder: Path | str) -> None:
+        """Write the model into a folder; :func:`icpe.load` reads it."""
+        from icpe.recommender.store import save_model
+
+        save_model(self, Path(folder))
+
+    def _frame(self, lists: Lists) -> pl.DataFrame:
+        there = lists.items.ravel() >= 0
+        users = np.repeat(lists.users, lists.items.shape[1])[there]
+        rank = np.tile(np.arange(1, lists.items.shape[1] + 1, dtype=np.int32), len(lists.users))[there]
+        return pl.DataFrame(
+            {
+                col.USER: self.log.users.gather(users),
+                col.ITEM: self.log.items.gather(lists.items.ravel()[there]),
+                col.SCORE: lists.scores.ravel()[there],
+                col.RANK: rank,
+            }
+        )
+
+    def _allowed(self, items: Ids | None, exclude: Ids | None) -> IntArray | None:
+        if items is None and exclude is None:
+            return None
+        allowed = np.arange(len(self.log.items), dtype=np.int32)
+        if items is not None:
+            allowed = np.unique(self._codes(items, self.log.items, "item"))
+        if exclude is not None:
+            allowed = np.setdiff1d(allowed, self._codes(exclude, self.log.items, "item"))
+        return allowed
+
+    def _codes(self, ids: Ids, known: pl.Series, what: str) -> IntArray:
+        asked = _series(ids, known, what)
+        codes = positions(asked, known)
+        if (codes < 0).any():
+            raise DataError(f"{what} {asked[int(np.argmin(codes))]!r} is not in the training data")
+        return codes
+
+    def _meet(self, strangers: pl.Series, unknown: Unknown) -> None:
+        if len(strangers) == 0:
+            return
+        said = f"user {strangers[0]!r} is not in the training data"
+        more = f" (and {len(strangers) - 1:,} more)" if len(strangers) > 1 else ""
+        if unknown == "raise":
+            raise DataError(f"{said}{more}. Pass unknown='ignore' or 'popular', or use fold_in with a list of items")
+        if unknown == "warn":
+            warnings.warn(f"{said}{more}; left out", stacklevel=4)
+
+    def _popular(self, strangers: pl.Series, n: int, allow: IntArray | None) -> pl.DataFrame:
+        counts = self.log.item_counts.astype(np.float32)
+        if allow is not None:
+            forbidden = np.ones(len(counts), bool)
+            forbidden[allow] = False
+            counts[forbidden] = -np.inf
+        best = np.argsort(-counts, kind="stable")[:n]
+        best = best[np.isfinite(counts[best])]
+        return pl.DataFrame(
+            {
+                col.USER: strangers.gather(np.repeat(np.arange(len(strangers)), len(best))),
+                col.ITEM: self.log.items.gather(np.tile(best, len(strangers))),
+                col.SCORE: np.tile(counts[best], len(strangers)),
+                col.RANK: np.tile(np.arange(1, len(best) + 1, dtype=np.int32), len(strangers)),
+            }
+        )
+
+
+def _series(ids: Ids, known: pl.Series, what: str) -> pl.Series:
+    """Ids as a series of the known type, or an error that says which type they should have."""
+    kind = "text" if known.dtype == pl.String else "integers"
+    hint = f"{what} ids are {kind} here, such as {known[0]!r}"
+    if isinstance(ids, str | bytes) or not isinstance(ids, Sequence | pl.Series | np.ndarray):
+        raise DataError(f"{what}s is {ids!r}; expected a list of ids. {hint[0].upper()}{hint[1:]}")
+    try:
+        series = pl.Series(what, ids, strict=True)
+        # A cast would read 1.5 as 1 and "7" as 7: somebody else's list.
+        texts, whole = series.dtype in (pl.String, pl.Categorical, pl.Enum), series.dtype.is_integer()
+        if not ((texts if known.dtype == pl.String else whole) or series.null_count() == len(series)):
+            raise TypeError(f"found {series.dtype}")
+        series = series.cast(known.dtype)
+    except (TypeError, pl.exceptions.PolarsError, OverflowError) as error:
+        raise DataError(f"{what} ids of another type were given; {hint}") from error
+    if series.null_count():
+        raise DataError(f"a {what} id is missing (null); {hint}")
+    return series
+
+
+def _check_n(n: Any) -> None:
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise ConfigError(f"n is {n!r}; expected a whole number from 1 up")

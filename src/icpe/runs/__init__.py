@@ -1,0 +1,1 @@
+"""A training run in a folder: its configuration, training, resuming and evaluation."""

@@ -1,0 +1,268 @@
+"""A training run in a folder: begins, is interrupted, goes on, ends the same."""
+
+import json
+import math
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from icpe.errors import ConfigError, DataError, IcpeError
+from icpe.files import write_atomically, write_json
+from icpe.methods import Method
+from icpe.metrics import Evaluation
+from icpe.recommender.evaluation import evaluate_part
+from icpe.recommender.fitting import validator
+from icpe.recommender.model import Model
+from icpe.recommender.store import SETTINGS
+from icpe.runs.config import RunConfig
+from icpe.runs.load import load
+from icpe.split import Parts
+from icpe.train import Trainer, load_checkpoint, save_checkpoint
+from icpe.train.checkpoint import STATE
+from icpe.train.loop import Position
+
+CONFIG, RESULT, CURVE, CHECKPOINT = "config.toml", "result.json", "metrics.jsonl", "checkpoint"
+SPLIT, PER_USER = "split.json", "per_user.parquet"
+_HALF_WRITTEN = re.compile(r"\.(config|metrics|model|users|items|seen|split|result|per_user|state(-\d+)?)-\w{8}\.\w+")
+_SAVE_EVERY = 60.0  # seconds between checkpoints where validations are further apart
+
+
+@dataclass
+class Run:
+    """Trains by a configuration and keeps everything in a folder.
+
+    Args:
+        config: what to do.
+        folder: where; None keeps nothing.
+        on_step: called with the position and the number of steps, e.g. to show progress.
+    """
+
+    config: RunConfig
+    folder: Path | None = None
+    on_step: Callable[[Position, int], None] | None = None
+    _interrupted: bool = field(default=False, init=False)
+    _saved: float = field(default=0.0, init=False)
+
+    def train(self, resume: bool = False, force: bool = False) -> dict[str, Any]:
+        """Train, evaluate and save.
+
+        Args:
+            resume: go on from the checkpoint in the folder, if there is one.
+            force: replace a run that is there.
+
+        Returns:
+            What ``result.json`` holds: settings in short, ``valid`` and ``test`` metrics.
+
+        Raises:
+            ConfigError: the folder holds a run and neither resume nor force is set.
+            KeyboardInterrupt: after Ctrl-C, when the state is saved.
+        """
+        self._refuse_existing(resume, force)
+        # Mistakes in settings are told before a log is read, which may take long.
+        depths, method = self.config.depths, self.config.make_method()
+        settings = self.config.train_settings(method)
+        parts = self.config.open_parts(progress=True)
+        trainer = Trainer(method, parts.train, self.config.seed, settings, validator(parts.train, parts.valid))
+        identity = self._identity(parts, method, settings.as_dict())
+        if self.folder is not None:
+            self._open_folder(self.folder, trainer, identity, resume)
+            self.config.write(self.folder / CONFIG, method, settings)
+            write_json(self.folder / SPLIT, parts.manifest)
+        started = time.perf_counter()
+        with self._interrupts_between_steps(), self._checkpoint_named():
+            trainer.run(
+                on_step=lambda position: self._after_step(trainer, identity, position),
+                on_evaluation=lambda record: self._note(trainer, identity, record),
+            )
+        return self._finish(trainer, parts, depths, identity, time.perf_counter() - started)
+
+    def _refuse_existing(self, resume: bool, force: bool) -> None:
+        if self.folder is not None and (self.folder / CONFIG).exists() and not (resume or force):
+            raise ConfigError(
+                f"{self.folder} holds a run already; go on with --resume, replace it with --force, "
+                "or choose another folder"
+            )
+
+    def _identity(self, parts: Parts, method: Method, settings: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "training data": parts.manifest["hashes"]["train"],
+            "validation data": parts.manifest["hashes"]["valid"],
+            "seed": self.config.seed,
+            "backbone": {"name": method.backbone.name, **method.backbone.settings()},
+            "method": {"name": method.name, **method.settings()},
+            "train": settings,
+        }
+
+    def _open_folder(self, folder: Path, trainer: Trainer, identity: dict[str, Any], resume: bool) -> None:
+        # The identity goes through JSON, as the one it is compared with did: tuples become lists.
+        found = load_checkpoint(folder / CHECKPOINT, json.loads(json.dumps(identity))) if resume else None
+        kept: list[str] = []
+        if resume and found is None and (folder / RESULT).exists():
+            raise DataError(
+                f"{folder} holds a finished run without its checkpoint, so there is nothing to go on from; "
+                "train anew with --force, or into another folder"
+            )
+        if found is not None:
+            try:
+                trainer.restore(*found)
+            except (KeyError, TypeError, ValueError, RuntimeError) as error:
+                raise DataError(
+                    f"the checkpoint in {folder / CHECKPOINT} does not hold this run's state "
+                    f"({type(error).__name__}: {str(error).splitlines()[0]}); train again into another folder"
+                ) from error
+            kept = _curve_until(folder / CURVE, trainer.position.step)
+        else:
+            # The old model goes too: beside a new config.toml it would be taken for this run's.
+            for stale in (folder / RESULT, folder / PER_USER, folder / SETTINGS, *(folder / CHECKPOINT).glob("state*")):
+                stale.unlink(missing_ok=True)
+        for place in (folder, folder / CHECKPOINT):
+            for path in place.glob(".*"):
+                if _HALF_WRITTEN.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
+        text = "".join(f"{line}\n" for line in kept)
+        write_atomically(folder / CURVE, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
+
+    def _note(self, trainer: Trainer, identity: dict[str, Any], record: dict[str, Any]) -> None:
+        if self.folder is None:
+            return
+        with (self.folder / CURVE).open("a", encoding="utf-8", newline="\n") as file:
+            valid = {"valid": _without_nan(record["valid"])} if "valid" in record else {}
+            file.write(json.dumps({**record, **valid}) + "\n")
+        self._save(trainer, identity)
+
+    def _after_step(self, trainer: Trainer, identity: dict[str, Any], position: Position) -> None:
+        if self.on_step is not None:
+            self.on_step(position, trainer.steps)
+        if self._interrupted or time.monotonic() - self._saved > _SAVE_EVERY:
+            self._save(trainer, identity)
+        if self._interrupted:
+            raise KeyboardInterrupt
+
+    def _save(self, trainer: Trainer, identity: dict[str, Any]) -> None:
+        self._saved = time.monotonic()
+        if self.folder is not None:
+            save_checkpoint(self.folder / CHECKPOINT, trainer.tensors(), trainer.record(), identity)
+
+    @contextmanager
+    def _interrupts_between_steps(self) -> Iterator[None]:
+        """Let Ctrl-C wait for the end of a step, where the state is whole; a second one stops at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(number: int, frame: Any) -> None:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            self._interrupted = True
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    @contextmanager
+    def _checkpoint_named(self) -> Iterator[None]:
+        """Let a run that fails say what is left of it."""
+        try:
+            yield
+        except IcpeError as error:
+            if self.folder is None or not (self.folder / CHECKPOINT / STATE).exists():
+                raise
+            raise type(error)(f"{error}; {self.folder / CHECKPOINT} holds an earlier state") from error
+
+    def _finish(
+        self, trainer: Trainer, parts: Parts, depths: list[int], identity: dict[str, Any], seconds: float
+    ) -> dict[str, Any]:
+        model = Model(trainer.method.cpu(), parts.train)
+        measured = _evaluations(model, parts, depths, per_user=self.folder is not None)
+        position = trainer.position
+        result = {
+            "backbone": identity["backbone"]["name"],
+            "method": identity["method"]["name"],
+            "seed": self.config.seed,
+            "steps": position.step,
+            "best_step": position.best_step or position.step,
+            **{name: _without_nan(found.values) for name, found in measured.items()},
+        }
+        if self.folder is not None:
+            self._save(trainer, identity)
+            model.save(self.folder)
+            if "test" in measured and (users := measured["test"].per_user) is not None:
+                write_atomically(self.folder / PER_USER, users.write_parquet)
+            write_json(self.folder / RESULT, result)
+        return {**result, "seconds": round(seconds, 3)}
+
+
+def _curve_until(path: Path, step: int) -> list[str]:
+    """The lines up to a step; the last one may be half there if the process was killed while it wrote."""
+    kept: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            if json.loads(line)["step"] > step:
+                break
+        except (ValueError, KeyError, TypeError):
+            break
+        kept.append(line)
+    return kept
+
+
+def measure(model: Model, parts: Parts, depths: list[int]) -> dict[str, dict[str, float | None]]:
+    """Metrics on validation (training hidden) and test (both hidden), as far as there are such parts.
+
+    None stands where there was nothing to average, as JSON has no NaN.
+    """
+    return {name: _without_nan(found.values) for name, found in _evaluations(model, parts, depths).items()}
+
+
+def _evaluations(model: Model, parts: Parts, depths: list[int], per_user: bool = False) -> dict[str, Evaluation]:
+    """By part; values of every user are of the test part alone."""
+    hidden = {"valid": [parts.train], "test": [parts.train, parts.valid]}
+    return {
+        name: evaluate_part(model, part, parts.train, hidden[name], depths, per_user and name == "test")
+        for name, part in (("valid", parts.valid), ("test", parts.test))
+        if len(part)
+    }
+
+
+def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def evaluate_run(
+    folder: Path,
+    depths: list[int] | None = None,
+    data_dir: Path | None = None,
+    adjust: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Metrics of a saved run, from its model and its data read and cut again.
+
+    Args:
+        folder: of the run.
+        depths: list lengths; the run's if None.
+        data_dir: where to look first for its data.
+        adjust: other settings of ranking, as :meth:`Model.adjusted` takes them.
+
+    Raises:
+        ConfigError: the method has no such setting of ranking.
+        DataError: the folder holds no finished run, or the data are not those it was made with.
+    """
+    try:
+        result: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        hashes = json.loads((folder / SPLIT).read_text(encoding="utf-8"))["hashes"]
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{folder} holds no finished run ({error}); train with `icpe train … -o {folder}`") from error
+    model = load(folder)
+    if adjust:
+        model = model.adjusted(**adjust)
+    config = RunConfig.read(folder / CONFIG).updated("data", {"data_dir": data_dir})
+    parts = config.open_parts()
+    if parts.manifest["hashes"] != hashes:
+        raise DataError(f"the data of {folder} have changed since it was made: content hashes of the split differ")
+    return {**result, **measure(model, parts, depths or config.depths)}

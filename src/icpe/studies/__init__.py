@@ -1,5 +1,0 @@
-"""Work over many runs: tuning."""
-
-from icpe.studies.tune import Progress, Tuned, tune
-
-__all__ = ["Progress", "Tuned", "tune"]

@@ -1,0 +1,1 @@
+"""Search for settings with the same number of trials for every method."""

@@ -1,0 +1,261 @@
+"""Models on disk: the same lists come back, damage is told, and nothing in the folder is code."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from safetensors.torch import load_file, save_file
+
+from icpe import MF, DataError, Interactions, LightGCN, NeuMF, Normal, load
+from icpe.backbones.base import normal_table
+from icpe.testing import skewed_log
+
+STORED = Path(__file__).parent / "stored"
+BACKBONES = {
+    "mf": lambda: MF(dim=4),
+    "neumf": lambda: NeuMF(dim=4, layers=(8, 4)),
+    "lightgcn": lambda: LightGCN(dim=4, layers=2),
+}
+FILES = {"model.safetensors", "model.json", "users.parquet", "items.parquet", "seen.parquet"}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A folder with a small model; tests copy it before they change anything."""
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    Normal(MF(dim=4)).fit(skewed_log(users=20, items=15, pairs=150), epochs=3).save(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("loss", ["bce", "softmax"])
+@pytest.mark.parametrize("name", BACKBONES)
+def test_round_trip(name, loss, tmp_path):
+    log = skewed_log(users=20, items=15, pairs=150)
+    model = Normal(BACKBONES[name](), loss=loss, negatives=4).fit(log, epochs=3)
+    model.save(tmp_path / "deep" / "model")
+    again = load(str(tmp_path / "deep" / "model"))
+    assert again.recommend(n=10).equals(model.recommend(n=10))
+    assert again.recommend(n=10, hide_seen=False).equals(model.recommend(n=10, hide_seen=False))
+    assert again.similar_items(log.items[:3]).equals(model.similar_items(log.items[:3]))
+    assert again.fold_in(log.items[:3]).equals(model.fold_in(log.items[:3]))
+    assert again.method.settings() == model.method.settings()
+    assert again.method.backbone.settings() == model.method.backbone.settings()
+    assert repr(again) == repr(model)
+    assert not again.method.training
+    again.save(tmp_path / "again")
+    one, two = contents(tmp_path / "again"), contents(tmp_path / "deep" / "model")
+    settings = [json.loads(files.pop("model.json")) for files in (one, two)]
+    assert one == two
+    # The hash is of the whole log, and times are not kept with a model.
+    assert [{**each, "train_hash": ""} for each in settings] == [{**settings[0], "train_hash": ""}] * 2
+
+
+def test_ids_and_names_come_back(tmp_path):
+    frame = pl.DataFrame({"user_id": ["ö", "b", "b", "zz"], "item_id": ["tee", "brot; dunkel", "tee", "käse"]})
+    info = pl.DataFrame({"item_id": ["tee", "käse", "brot; dunkel"], "name": ["Tee", "Käse", "Brot"]})
+    log = Interactions.read(frame, item_info=info)
+    Normal(MF(dim=2)).fit(log, epochs=1).save(tmp_path)
+    again = load(tmp_path)
+    assert again.log.users.equals(log.users)
+    assert again.log.items.equals(log.items)
+    assert again.log.item_names(pl.Series(["käse", "tee"])).to_list() == ["Käse", "Tee"]
+    assert again.log.content_hash == log.content_hash
+
+
+def test_a_folder_holds_data_only(saved):
+    """No pickle: the files are of formats that hold numbers and text, and begin as such files do."""
+    found = contents(saved)
+    assert set(found) == FILES
+    for name, content in found.items():
+        if name.endswith(".parquet"):
+            assert content[:4] == content[-4:] == b"PAR1"
+        elif name.endswith(".safetensors"):
+            json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        else:
+            json.loads(content)
+
+
+def test_loading_never_unpickles(saved, monkeypatch):
+    import pickle
+
+    import torch
+
+    def refuse(*_, **__):
+        raise AssertionError("something was unpickled")
+
+    for module, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (torch, "load")):
+        monkeypatch.setattr(module, name, refuse)
+    assert len(load(saved).recommend(n=2)) == 40
+
+
+class Own(MF):
+    name = "own"
+
+    def __init__(self, dim=4, power=2.0):
+        super().__init__(dim)
+        self.power = power
+
+    def build(self, train, rng):
+        super().build(train, rng)
+        self.extra = normal_table(self.items, 1, 0.1, rng)
+
+
+def test_a_backbone_of_ones_own(tmp_path):
+    model = Normal(Own(power=3.0)).fit(skewed_log(users=20, items=15, pairs=150), epochs=1)
+    model.save(tmp_path)
+    with pytest.raises(DataError, match="asks for something this version does not have: there is no backbone 'own'"):
+        load(tmp_path)
+
+    assert load(tmp_path, Own(power=3.0)).recommend(n=3).equals(model.recommend(n=3))
+
+
+def change_settings(folder, change):
+    path = folder / "model.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def drop_rows(folder):
+    pl.read_parquet(folder / "users.parquet").head(5).write_parquet(folder / "users.parquet")
+
+
+def drop_tensor(folder):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors.popitem()
+    save_file(tensors, path)
+
+
+def rename_column(folder):
+    pl.read_parquet(folder / "users.parquet").rename({"user_id": "uid"}).write_parquet(folder / "users.parquet")
+
+
+def far_codes(folder):
+    seen = pl.read_parquet(folder / "seen.parquet")
+    seen.with_columns(pl.col("item") + 1000).write_parquet(folder / "seen.parquet")
+
+
+def other_pairs(folder):
+    seen = pl.read_parquet(folder / "seen.parquet")
+    seen.head(20).write_parquet(folder / "seen.parquet")
+
+
+DAMAGE = {
+    "no settings": (lambda f: (f / "model.json").unlink(), "holds no model"),
+    "half the settings": (lambda f: (f / "model.json").write_text('{"format": 1, "back'), "model.json is damaged"),
+    "settings of something else": (lambda f: (f / "model.json").write_text("[1, 2]"), "model.json is damaged"),
+    "settings without backbone": (lambda f: (f / "model.json").write_text('{"format": 1}'), "model.json is damaged"),
+    "later format": (lambda f: change_settings(f, lambda c: c.update(format=2)), "has format 2, this version of icpe reads up to 1"),
+    "unknown method": (lambda f: change_settings(f, lambda c: c["method"].update(name="later")), "does not have: unknown method 'later'"),
+    "unknown setting": (lambda f: change_settings(f, lambda c: c["method"]["settings"].update(later=1)), "does not have: method 'normal' has no setting 'later'"),
+    "other width": (lambda f: change_settings(f, lambda c: c["backbone"]["settings"].update(dim=5)), "model.safetensors does not hold this model"),
+    "no parameters": (lambda f: (f / "model.safetensors").unlink(), "model.safetensors does not hold this model"),
+    "half the parameters": (lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-9]), "model.safetensors does not hold this model"),
+    "a parameter less": (drop_tensor, "model.safetensors does not hold this model"),
+    "no users": (lambda f: (f / "users.parquet").unlink(), "the id tables in .* cannot be read"),
+    "half the items": (lambda f: (f / "items.parquet").write_bytes((f / "items.parquet").read_bytes()[:-30]), "the id tables in .* cannot be read"),
+    "other column": (rename_column, "the id tables in .* cannot be read"),
+    "more users": (lambda f: change_settings(f, lambda c: c.update(users=21)), "says 21 users, the tables beside it hold 20"),
+    "fewer users": (drop_rows, "cannot be read: seen.parquet has user codes beyond the 5 known"),
+    "codes out of range": (far_codes, "seen.parquet has item codes beyond the 15 known"),
+    "other pairs": (other_pairs, "model.json says .* pairs, the tables beside it hold 20: the files are not of one model"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damage_is_told(folder, case):
+    damage, message = DAMAGE[case]
+    damage(folder)
+    before = contents(folder)
+    with pytest.raises(DataError, match=message) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+    assert contents(folder) == before
+
+
+def test_a_folder_without_a_model(tmp_path):
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path} holds no model")):
+        load(tmp_path)
+    with pytest.raises(DataError, match="holds no model"):
+        load(tmp_path / "nowhere")
+
+
+def test_a_failing_save_leaves_the_old_model(folder, monkeypatch):
+    before = load(folder).recommend(n=5)
+
+    def fail(tensors, path):
+        path.write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("icpe.recommender.store.save_file", fail)
+    with pytest.raises(OSError, match="no space left"):
+        Normal(MF(dim=3)).fit(skewed_log(users=20, items=15, pairs=150), epochs=1).save(folder)
+    assert set(contents(folder)) == FILES
+    assert load(folder).recommend(n=5).equals(before)
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the rename", "after the rename"])
+def test_a_save_that_is_killed_leaves_one_model_or_none(saved, tmp_path, monkeypatch, after):
+    """At every rename: what loads is the old model or the new one, never new parameters with old settings."""
+    old = load(saved)
+    new = Normal(type(old.method.backbone)(**old.method.backbone.settings())).fit(old.log, rng=9, epochs=1)
+    assert new.method.settings() == old.method.settings(), "equal shapes: only the numbers tell them apart"
+    lists, replace = [model.recommend(n=5) for model in (old, new)], Path.replace
+    assert not lists[0].equals(lists[1])
+    outcomes = []
+    for die_at in range(1, 20):
+        folder = shutil.copytree(saved, tmp_path / f"{die_at}")
+        done = []
+
+        def counted(self, target, done=done, die_at=die_at):
+            done.append(target)
+            if len(done) == die_at and not after:
+                raise Killed
+            replace(self, target)
+            if len(done) == die_at:
+                raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", counted)
+            try:
+                new.save(folder)
+                break
+            except Killed:
+                pass
+        try:
+            outcomes.append([one.equals(load(folder).recommend(n=5)) for one in lists].index(True))
+        except DataError as error:
+            assert "holds no model" in str(error)
+            outcomes.append("none")
+    kinds = list(dict.fromkeys(outcomes))
+    assert kinds == ([0, "none", 1] if after else [0, "none"])
+
+
+def test_a_model_stored_by_the_first_version_is_still_read():
+    """Golden: the folder was written once and stays; a change of format must go on reading it."""
+    model = load(STORED / "model")
+    assert repr(model) == "Model(Normal on MF, 12 users, 10 items)"
+    expected = pl.read_csv(STORED / "lists.csv")
+    lists = model.recommend(n=4)
+    assert lists.select("user_id", "item_id", "rank").rows() == expected.select("user_id", "item_id", "rank").rows()
+    np.testing.assert_allclose(lists["score"], expected["score"], rtol=1e-4, atol=1e-5)
+    assert model.log.item_names(pl.Series(["item 3"])).to_list() == ["Item number 3"]

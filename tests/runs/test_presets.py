@@ -1,0 +1,126 @@
+"""Tuned settings by data set: found, overridden, refused, and kept in files."""
+
+from pathlib import Path
+
+import pytest
+
+from icpe.errors import ConfigError
+from icpe.runs import presets
+from icpe.runs.config import RunConfig
+from icpe.runs.presets import find_preset, read_presets, update_presets
+
+CELL = {
+    "valid_ndcg": 0.25,
+    "seeds": [100, 101],
+    "backbone": {"dim": 7},
+    "method": {"negatives": 3, "reg": 0.5},
+    "train": {"lr": 0.25, "patience": 2},
+}
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch) -> Path:
+    """A package with settings for one data set."""
+    update_presets(tmp_path / "presets" / "songs.toml", {"normal": {"mf": CELL}, "icpe": {"neumf": {"method": {}}}})
+    monkeypatch.setattr(presets, "files", lambda package: tmp_path)
+    return tmp_path
+
+
+def effective(config: RunConfig) -> tuple[int, int, float, float, int]:
+    method = config.make_method()
+    train = config.train_settings(method)
+    backbone = method.backbone.settings()
+    return backbone["dim"], method.settings()["negatives"], method.settings()["reg"], train.lr, train.patience
+
+
+def test_a_data_set_has_settings_of_three_sections(shipped):
+    assert effective(RunConfig(method={"preset": "songs"})) == (7, 3, 0.5, 0.25, 2)
+
+
+def test_what_is_said_wins_over_the_preset(shipped):
+    said = RunConfig(backbone={"dim": 9}, method={"preset": "songs", "reg": 0.0}, train={"lr": 0.125, "seed": 4})
+    assert effective(said) == (9, 3, 0.0, 0.125, 2)
+    assert said.expanded().method == {"negatives": 3, "reg": 0.0}
+
+
+def test_the_preset_wins_over_what_the_method_prefers(shipped):
+    update_presets(shipped / "presets" / "songs.toml", {"icpe": {"mf": {"train": {"patience": 3}}}})
+    config = RunConfig(method={"name": "icpe", "preset": "songs"})
+    train = config.train_settings(config.make_method())
+    assert (train.lr, train.patience) == (4e-3, 3)
+
+
+def test_a_file_of_ones_own(tmp_path):
+    update_presets(tmp_path / "mine.toml", {"normal": {"mf": CELL}})
+    assert effective(RunConfig(method={"preset": str(tmp_path / "mine.toml")})) == (7, 3, 0.5, 0.25, 2)
+
+
+def test_presets_of_the_method_come_first(shipped):
+    update_presets(shipped / "presets" / "paper.toml", {"icpe": {"mf": {"method": {"loss": "softmax"}}}})
+    assert find_preset("paper", "icpe", "mf")["method"]["loss"] == "bce"
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "backbone", "message"),
+    [
+        ("papers", "icpe", "mf", "method 'icpe' has no preset 'papers'; it has default, paper; tuned .*: songs"),
+        ("song", "normal", "mf", "method 'normal' has no preset 'song'; it has none; tuned .*: songs"),
+        ("songs", "normal", "neumf", "'songs' has no settings for normal on neumf; it has icpe on neumf, normal on mf"),
+        ("songs", "norml", "mf", "unknown method 'norml'; did you mean 'normal'"),
+        ("none.toml", "normal", "mf", "none.toml cannot be read as a file of presets"),
+        (3, "normal", "mf", "has no preset '3'"),
+    ],
+)
+def test_wrong_names_say_what_there_is(shipped, name, method, backbone, message):
+    with pytest.raises(ConfigError, match=message):
+        RunConfig(method={"name": method, "preset": name}, backbone={"name": backbone}).make_method()
+
+
+def test_a_wrong_setting_in_a_preset_is_told(tmp_path):
+    update_presets(tmp_path / "mine.toml", {"normal": {"mf": {"train": {"rate": 1}}}})
+    config = RunConfig(method={"preset": str(tmp_path / "mine.toml")})
+    with pytest.raises(ConfigError, match="has no setting 'rate'"):
+        config.train_settings(config.make_method())
+
+
+def test_shipped_files_are_read_and_make_methods():
+    """Whatever lies in the package: every cell names settings that exist."""
+    for name in presets.shipped_presets():
+        for method, cells in read_presets(presets.shipped_presets()[name]).items():
+            for backbone, cell in cells.items():
+                config = RunConfig(method={"name": method, "preset": name}, backbone={"name": backbone})
+                config.train_settings(config.make_method())
+                assert 0 < cell["valid_ndcg"] < 1
+                assert cell["trials"] >= 1
+
+
+def test_the_package_ships_lastfm():
+    assert "lastfm" in presets.shipped_presets()
+
+
+def test_an_update_keeps_other_cells_and_drops_none(tmp_path):
+    path = tmp_path / "new" / "presets.toml"
+    update_presets(path, {"normal": {"mf": CELL}})
+    update_presets(path, {"normal": {"neumf": {"method": {"negatives": None, "reg": 0.0}}}, "icpe": {"mf": {}}})
+    update_presets(path, {"normal": {"mf": {"valid_ndcg": 0.5}}})
+    assert read_presets(path) == {
+        "icpe": {"mf": {}},
+        "normal": {"mf": {"valid_ndcg": 0.5}, "neumf": {"method": {"reg": 0.0}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[data", "cannot be read as a file of presets"),
+        ("lr = 3", r"\[lr\] should be a table"),
+        ("[normal]\nmf = 3", r"\[normal.mf\] should be a table"),
+        ("[normal.mf]\ntrain = 3", r"\[normal.mf\] should be a table"),
+    ],
+)
+def test_files_of_another_kind_are_refused_and_kept(tmp_path, text, message):
+    path = tmp_path / "other.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        update_presets(path, {"normal": {"mf": CELL}})
+    assert path.read_text() == text

@@ -1,0 +1,97 @@
+"""A run that dies at any of its writes goes on from there and ends with the same bytes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from icpe.runs.config import RunConfig
+from icpe.runs.run import Run
+from icpe.testing import skewed_log
+
+
+class Killed(BaseException):
+    """Not an Exception: nothing on the way may catch it and carry on."""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> RunConfig:
+    path = tmp_path_factory.mktemp("data") / "log.csv"
+    skewed_log(users=40, items=30, pairs=500).write(path)
+    settings = {"epochs": 2, "batch_size": 50, "evaluate_every": 5}
+    return RunConfig(data={"source": str(path)}, backbone={"dim": 2}, train=settings)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def count_writes(monkeypatch, die_at=None, after=False):
+    """Count the renames that end each write; die at one of them, before or after it."""
+    done = []
+    replace = Path.replace
+
+    def counted(self, target):
+        done.append(Path(target).name)
+        if len(done) == die_at and not after:
+            raise Killed
+        moved = replace(self, target)
+        if len(done) == die_at:
+            raise Killed
+        return moved
+
+    monkeypatch.setattr(Path, "replace", counted)
+    return done
+
+
+@pytest.fixture(scope="module")
+def whole(config, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    Run(config, folder).train()
+    return folder
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the rename", "after the rename"])
+def test_death_at_every_write(config, whole, tmp_path, monkeypatch, after):
+    with monkeypatch.context() as patch:
+        writes = count_writes(patch)
+        Run(config, tmp_path / "counted").train()
+    assert {"metrics.jsonl", "config.toml", "split.json", "state.json", "model.json", "result.json"} <= set(writes)
+    for die_at in range(1, len(writes) + 1):
+        folder = tmp_path / f"run-{die_at}"
+        with monkeypatch.context() as patch:
+            count_writes(patch, die_at, after)
+            with pytest.raises(Killed):
+                Run(config, folder).train()
+        if after and writes[die_at - 1] == "result.json":
+            assert contents(folder) == contents(whole)
+        Run(config, folder).train(resume=True)
+        assert contents(folder) == contents(whole), f"died at write {die_at}, {writes[die_at - 1]}"
+
+
+def test_nothing_is_kept_without_a_folder(config, tmp_path, monkeypatch, whole):
+    monkeypatch.chdir(tmp_path)
+    result = Run(config).train()
+    assert list(tmp_path.iterdir()) == []
+    assert {key: value for key, value in result.items() if key != "seconds"} == json.loads(
+        (whole / "result.json").read_text()
+    )
+
+
+def test_a_save_in_time_between_validations(config, whole, tmp_path, monkeypatch):
+    """Where validations are far apart, a checkpoint is written now and then; here after every step."""
+    monkeypatch.setattr("icpe.runs.run._SAVE_EVERY", -1.0)
+    folder, seen = tmp_path / "run", []
+
+    def stop(position, steps):
+        state = folder / "checkpoint" / "state.json"
+        if state.exists():
+            seen.append(json.loads(state.read_text())["record"]["step"])
+        if position.step == 8:
+            raise Killed
+
+    with pytest.raises(Killed):
+        Run(config, folder, on_step=stop).train()
+    assert seen == [1, 2, 3, 5, 5, 6, 7], "as it was when the next step ended; a validation saves before that"
+    Run(config, folder).train(resume=True)
+    assert contents(folder) == contents(whole)
