@@ -10,7 +10,7 @@ import pytest
 import icpe
 
 SOURCE = Path(icpe.__file__).parent
-CELLAR = ("errors", "types", "columns", "files", "rng")  # small modules everybody may use
+CELLAR = ("errors", "types", "columns", "files", "rng", "settings", "suggest")  # small modules everybody may use
 LINE = (
     "data",
     "split",

@@ -32,5 +32,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write ``content`` as readable JSON with keys in the given order and a final newline, atomically."""
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text as UTF-8 with Unix line ends, atomically."""
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
