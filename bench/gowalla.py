@@ -153,7 +153,7 @@ def main() -> None:
         return
     parts = split.given(options.folder / "gowalla" / "train.txt", test=options.folder / "gowalla" / "test.txt")
     check_evaluation(parts)
-    print(f"{torch.get_num_threads()} threads; {method().settings()}, {method().backbone.settings()}")
+    print(f"{torch.get_num_threads()} threads; {method().settings.as_dict()}, {method().backbone.settings.as_dict()}")
     train, held = parts.train, parts.test
     if options.valid:
         tenth = np.random.default_rng(123).random(len(train)) < 0.1

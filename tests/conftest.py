@@ -9,6 +9,7 @@ import torch
 
 from icpe import Interactions
 from icpe.cli import run
+from icpe.data.readers import delimited
 from icpe.testing import skewed_log
 
 
@@ -44,7 +45,7 @@ def write(tmp_path: Path) -> Callable[[str, bytes | str], Path]:
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text files are read at once, or in batches as large ones are."""
     if request.param == "in batches":
-        monkeypatch.setattr("icpe.data.readers.text._LARGE", 0)
+        monkeypatch.setattr(delimited, "STREAM_FROM_BYTES", 0)
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,12 @@
 """The public data sets give exactly the counts that are known of them."""
 
 import hashlib
+import json
 
 import pytest
 
 from icpe import describe, open_log, split
+from icpe.runs.config import RunConfig
 
 pytestmark = pytest.mark.realdata
 
@@ -25,13 +27,23 @@ GINI = {"lastfm": 0.730, "amazon-grocery": 0.576, "yelp2019": 0.599, "foursquare
 
 @pytest.mark.parametrize(("name", "k"), CORES, ids=lambda value: str(value))
 def test_counts(real_data, name, k):
-    log = open_log(name, data_dir=real_data).k_core(k)
+    log = open_log(name, data_dir=real_data, k_core=k)
     assert (len(log.users), len(log.items), len(log)) == CORES[name, k]
+
+
+@pytest.mark.parametrize("name", ["lastfm", "amazon-grocery"])
+def test_a_name_means_the_same_data_in_python_and_on_the_command_line(real_data, icpe, name):
+    code, out, _ = icpe("data", "describe", name, "--data-dir", real_data, "--json")
+    assert code == 0
+    assert json.loads(out) == json.loads(json.dumps(describe(open_log(name, data_dir=real_data)).as_dict()))
+    run = RunConfig(data={"source": name, "data_dir": str(real_data)}, split={"kind": "random"})
+    assert run.open_parts().manifest["hashes"]["log"] == json.loads(out)["content_hash"]
+    assert json.loads(out)["k_core"] == {"lastfm": 10, "amazon-grocery": None}[name]
 
 
 @pytest.mark.parametrize("name", GINI)
 def test_skew(real_data, name):
-    assert describe(open_log(name, data_dir=real_data)).gini == pytest.approx(GINI[name], abs=5e-4)
+    assert describe(open_log(name, data_dir=real_data, k_core=1)).gini == pytest.approx(GINI[name], abs=5e-4)
 
 
 def test_times_and_names(real_data):
@@ -39,7 +51,7 @@ def test_times_and_names(real_data):
     assert (yelp.first, yelp.last) == ("2018-12-31T16:00:09Z", "2019-12-13T06:35:19Z")
     grocery = describe(open_log("amazon-grocery", data_dir=real_data))
     assert (grocery.first[:10], grocery.last[:10]) == ("2000-08-09", "2014-07-22")
-    lastfm = open_log("lastfm", data_dir=real_data).k_core(10)
+    lastfm = open_log("lastfm", data_dir=real_data)
     assert lastfm.item_names([lastfm.items[int(lastfm.item_counts.argmax())]]).to_list() == ["Lady Gaga"]
 
 
@@ -51,7 +63,7 @@ def test_published_split_of_gowalla(real_data):
 
 
 def test_unbiased_splits_of_lastfm(real_data):
-    log = open_log("lastfm", data_dir=real_data).k_core(10)
+    log = open_log("lastfm", data_dir=real_data)
     quota, ips = split.unbiased(log, seed=0), split.unbiased(log, seed=0, mode="ips")
     assert quota.moved == 0
     assert (quota.test.item_counts + quota.valid.item_counts).std() < 1

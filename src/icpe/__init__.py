@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from icpe import split as split
     from icpe.backbones import MF as MF
+    from icpe.backbones import Backbone as Backbone
     from icpe.backbones import LightGCN as LightGCN
     from icpe.backbones import NeuMF as NeuMF
     from icpe.data import Interactions as Interactions
@@ -23,13 +24,24 @@ if TYPE_CHECKING:
     from icpe.errors import IcpeError as IcpeError
     from icpe.errors import NotFittedError as NotFittedError
     from icpe.methods import ICPE as ICPE
+    from icpe.methods import Method as Method
     from icpe.methods import Normal as Normal
     from icpe.recommender import Model as Model
     from icpe.recommender import evaluate as evaluate
     from icpe.runs.load import load as load
+    from icpe.settings import Settings as Settings
+    from icpe.settings import setting as setting
+    from icpe.train.batch import Batch as Batch
+    from icpe.train.batch import Negatives as Negatives
 
 _HOME = {
+    "Backbone": "icpe.backbones",
+    "Batch": "icpe.train.batch",
     "ICPE": "icpe.methods",
+    "Method": "icpe.methods",
+    "Negatives": "icpe.train.batch",
+    "Settings": "icpe.settings",
+    "setting": "icpe.settings",
     "LightGCN": "icpe.backbones",
     "MF": "icpe.backbones",
     "Model": "icpe.recommender",

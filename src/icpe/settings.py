@@ -16,6 +16,7 @@ Example:
     a circle has no setting 'color'; did you mean 'colour'?
 """
 
+import inspect
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ def setting(
     below: float | None = None,
     search: Sequence[Any] = (),
     ranking: bool = False,
+    expected: str | None = None,
 ) -> Any:
     """Declare one setting of a :class:`Settings` class.
 
@@ -51,8 +53,9 @@ def setting(
         below: bound that the value must stay below.
         search: values worth trying when tuning.
         ranking: whether the setting only changes how a trained model ranks, so that it can be changed after training.
+        expected: the values it takes, in words, where its type and bounds do not say it well.
     """
-    extra: dict[str, Any] = {"search": list(search), "ranking": ranking}
+    extra: dict[str, Any] = {"search": list(search), "ranking": ranking, "expected": expected}
     return Field(default, description=description, ge=least, gt=above, le=most, lt=below, json_schema_extra=extra)
 
 
@@ -86,6 +89,12 @@ class Settings(BaseModel):
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=False
     )
 
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError("\n".join(self._mistakes(error, values, type(self).__name__))) from error
+
     @model_validator(mode="before")
     @classmethod
     def _plain(cls, values: Any) -> Any:
@@ -107,8 +116,10 @@ class Settings(BaseModel):
         """
         try:
             return cls(**values)
-        except ValidationError as error:
-            raise ConfigError("\n".join(cls._mistakes(error, values, owner))) from None
+        except ConfigError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            raise ConfigError("\n".join(cls._mistakes(error.__cause__, values, owner))) from None
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some settings changed, checked again.
@@ -161,6 +172,17 @@ class Settings(BaseModel):
         return list(messages.values())
 
 
+def constructor_signature(settings: type[Settings], *leading: str) -> inspect.Signature:
+    """Return the signature of a constructor that takes these settings by name, for ``help()`` and editors."""
+    kinds = inspect.Parameter
+    first = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in leading]
+    named = [
+        kinds(name, kinds.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
+        for name, field in settings.model_fields.items()
+    ]
+    return inspect.Signature([*first, *named])
+
+
 def expectation(field: FieldInfo) -> str:
     """Say in words which values a declared setting takes.
 
@@ -170,7 +192,8 @@ def expectation(field: FieldInfo) -> str:
         >>> expectation(Circle.model_fields["corners"])
         'a whole number from 3 up, or nothing'
     """
-    return _in_words(field.annotation, _bounds(field.metadata))
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    return str(extra.get("expected") or _in_words(field.annotation, _bounds(field.metadata)))
 
 
 def _bounds(rules: Iterable[Any]) -> dict[str, float]:

@@ -93,9 +93,9 @@ def test_defaults_of_the_paper():
         "neumf": ("rmsprop", 1e-5),
         "lightgcn": ("adam", 1e-4),
     }
-    assert MF().settings() == {"dim": 64, "init_std": 0.01}
-    assert NeuMF().settings() == {"dim": 64, "layers": [64, 32, 16], "init_std": 0.01}
-    assert LightGCN().settings() == {
+    assert MF().settings.as_dict() == {"dim": 64, "init_std": 0.01}
+    assert NeuMF().settings.as_dict() == {"dim": 64, "layers": [64, 32, 16], "init_std": 0.01}
+    assert LightGCN().settings.as_dict() == {
         "dim": 64,
         "layers": 3,
         "node_dropout": 0.1,
@@ -107,17 +107,17 @@ def test_defaults_of_the_paper():
 @pytest.mark.parametrize("name", BACKBONES)
 def test_settings_round_trip(name):
     backbone = make_backbone(name, **SMALL[name])
-    again = make_backbone(name, **json.loads(json.dumps(backbone.settings())))
-    assert again.settings() == backbone.settings()
+    again = make_backbone(name, **json.loads(json.dumps(backbone.settings.as_dict())))
+    assert again.settings.as_dict() == backbone.settings.as_dict()
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("lightgnc", {}, "no backbone 'lightgnc'; did you mean 'lightgcn'? Known: lightgcn, mf, neumf"),
-        ("xyz", {}, "no backbone 'xyz'. Known: lightgcn, mf, neumf"),
-        ("mf", {"dims": 3}, "no setting of mf 'dims'; did you mean 'dim'? Known: dim, init_std"),
-        ("lightgcn", {"dropout": 0.1}, "no setting of lightgcn 'dropout'; did you mean 'node_dropout'?"),
+        ("lightgnc", {}, "unknown backbone 'lightgnc'; did you mean 'lightgcn'? Known: mf, neumf, lightgcn"),
+        ("xyz", {}, "unknown backbone 'xyz'. Known: mf, neumf, lightgcn"),
+        ("mf", {"dims": 3}, "backbone 'mf' has no setting 'dims'; did you mean 'dim'?"),
+        ("lightgcn", {"dropout": 0.1}, "backbone 'lightgcn' has no setting 'dropout'; did you mean 'node_dropout'?"),
         ("mf", {"dim": 0}, "dim is 0; expected a whole number from 1 up"),
         ("mf", {"dim": 2.5}, "dim is 2.5; expected a whole number from 1 up"),
         ("mf", {"dim": True}, "dim is True; expected a whole number from 1 up"),
@@ -129,11 +129,15 @@ def test_settings_round_trip(name):
         ("mf", {"init_std": "small"}, "init_std is 'small'; expected a number above 0"),
         ("neumf", {"layers": ()}, "layers is (); expected the widths of at least one layer"),
         ("neumf", {"layers": 3}, "layers is 3; expected the widths of at least one layer"),
-        ("neumf", {"layers": (64, -1)}, "layers[1] is -1; expected a whole number from 1 up"),
+        (
+            "neumf",
+            {"layers": (64, -1)},
+            "layers is (64, -1); expected the widths of at least one layer, whole numbers from 1 up",
+        ),
         ("lightgcn", {"layers": -1}, "layers is -1; expected a whole number from 0 up"),
-        ("lightgcn", {"node_dropout": 1}, "node_dropout is 1; expected a number from 0 up and below 1"),
-        ("lightgcn", {"node_dropout": True}, "node_dropout is True; expected a number from 0 up and below 1"),
-        ("lightgcn", {"message_dropout": -0.1}, "message_dropout is -0.1; expected a number from 0 up and below 1"),
+        ("lightgcn", {"node_dropout": 1}, "node_dropout is 1; expected a number of at least 0 and below 1"),
+        ("lightgcn", {"node_dropout": True}, "node_dropout is True; expected a number of at least 0 and below 1"),
+        ("lightgcn", {"message_dropout": -0.1}, "message_dropout is -0.1; expected a number of at least 0 and below 1"),
     ],
 )
 def test_wrong_settings(name, settings, message):
@@ -142,12 +146,12 @@ def test_wrong_settings(name, settings, message):
 
 
 def test_whole_numbers_of_numpy_are_whole():
-    assert json.dumps(MF(dim=np.int64(3)).settings()) == '{"dim": 3, "init_std": 0.01}'
+    assert json.dumps(MF(dim=np.int64(3)).settings.as_dict()) == '{"dim": 3, "init_std": 0.01}'
 
 
 class EarlyParameters(MF):
-    def __init__(self, dim=4):
-        super().__init__(dim)
+    def __init__(self, **settings):
+        super().__init__(**settings)
         self.user_table = torch.nn.Parameter(torch.zeros(1))
 
 
@@ -158,12 +162,9 @@ class OtherGenerator(MF):
 
 
 class LostSetting(MF):
-    def __init__(self, dim=4, power=object):
-        super().__init__(dim)
-        self.power = 1
-
-    def settings(self):
-        return {"dim": self.dim + 1}
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.settings = self.settings.replace(dim=self.settings.dim + 1)
 
 
 class NoBroadcast(MF):
@@ -187,9 +188,9 @@ class UnusedParameter(MF):
         self.unused = torch.nn.Parameter(torch.zeros(2))
 
 
-class OtherVectors(MF):
-    def vectors(self, z_user, z_item):
-        return 2 * z_user, z_item
+class NoProduct(MF):
+    def out(self, phi):
+        return 2 * phi.sum(-1)
 
 
 class AlwaysDrops(MF):
@@ -203,6 +204,8 @@ class NoEgoGradient(MF):
 
 
 class HiddenState(MF):
+    inner_product = False
+
     def build(self, train, rng):
         super().build(train, rng)
         self.offset = float(rng.random())
@@ -210,21 +213,18 @@ class HiddenState(MF):
     def out(self, phi):
         return phi.sum(-1) + self.offset
 
-    def vectors(self, z_user, z_item):
-        return None
-
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
         (EarlyParameters, "the constructor makes parameters"),
         (OtherGenerator, "draws from torch's own generator"),
-        (LostSetting, "has other settings"),
+        (LostSetting, "rebuilt from its settings has others"),
         (NoBroadcast, "must broadcast"),
         (NoSqueeze, r"out\(\) of 5 pairs has the shape \(5, 1\)"),
         (TwiceShared, "each parameter once"),
         (UnusedParameter, "parameter unused gets no gradient"),
-        (OtherVectors, "inner product of vectors"),
+        (NoProduct, "the product of representations"),
         (AlwaysDrops, "with equal generators differ"),
         (NoEgoGradient, "without gradients"),
         (HiddenState, "scores differently"),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from icpe.backbones import MF, DotScores, PairScores
-from icpe.ranking.tables import to_numpy
+from icpe.backbones import MF
+from icpe.ranking.tables import DotScores, PairScores, to_numpy
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """The dial that trades niche against popular items after training."""
 
 import json
+import re
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_evaluate_measures_the_adjusted_model(icpe, runs):
 def test_a_method_without_the_dial_says_so(icpe, runs, verb):
     code, out, err = icpe(verb[0], runs / "normal", *verb[1:], "--beta", "1")
     assert (code, out) == (2, "")
-    assert "ranking with 'normal' has no setting 'beta'" in err
+    assert re.search("--beta .*method 'normal'", err), err
     code, out, err = icpe(verb[0], runs / "icpe", *verb[1:], "--beta", "1000")
     assert (code, out) == (2, "")
-    assert "beta is 1000" in err
+    assert re.search(r"beta is 1000", err), err

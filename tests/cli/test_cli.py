@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -117,10 +118,10 @@ BROKEN = {
     "bad mapping": (["data", "describe", "log.csv", "--column", "user_id"], "should look like user_id=uid"),
     "bad picture": (["data", "describe", "log.csv", "-o", "tail.gif"], "should end in .png, .svg, .pdf"),
     "no times": (["split", "untimed.csv", "--split", "chronological"], "has no timestamps"),
-    "wrong shares": (["split", "log.csv", "--split.train", "0.95"], "must be shares that leave something"),
-    "mode of another split": (["split", "log.csv", "--split", "random", "--split.mode", "ips"], "belong to the unbiased split"),
-    "unknown option": (["split", "log.csv", "--sed", "1"], "No such option.*--sed"),
-    "unknown verb": (["splt"], "No such command 'splt'"),
+    "wrong shares": (["split", "log.csv", "--split.train", "0.95"], "expected shares that leave something for test.*--split.train"),
+    "mode of another split": (["split", "log.csv", "--split", "random", "--split.mode", "ips"], "--split random does not take --split.mode"),
+    "unknown option": (["split", "log.csv", "--sed", "1"], "no such option.*--sed.*--seed.*Try 'icpe split --help'"),
+    "unknown verb": (["splt"], "no such command 'splt'.*Try 'icpe --help'"),
     "login needed": (["data", "fetch", "yelp2018"], "yelp.com/dataset"),
     "nothing to fetch": (["data", "fetch", "demo"], "nothing needs fetching"),
 }  # fmt: skip
@@ -137,8 +138,8 @@ def test_mistakes_give_one_clear_line_and_exit_2(icpe, skewed, case):
     code, out, err = icpe(*arguments)
     assert (code, out) == (2, "")
     assert "Traceback" not in err
-    lines = [line for line in err.splitlines() if "rror: " in line]
-    assert len(lines) == 1
+    assert err.startswith("error: ")
+    assert err.count("rror: ") == 1
     assert re.search(message, err, re.DOTALL), err
     assert sorted(Path().rglob("*")) == before
 
@@ -198,7 +199,25 @@ def test_doctor(icpe):
     assert found["devices"]["cpu"]
     assert found["threads"]["usable"] >= 1
     assert found["places"]["cache"].endswith("cache")
+    assert set(found["extras"]) == {"plot", "tune"}
     assert "devices" in icpe("doctor")[1]
+
+
+def test_doctor_reports_a_missing_extra(icpe, monkeypatch):
+    installed = metadata.version
+
+    def without_optuna(package):
+        if package == "optuna":
+            raise metadata.PackageNotFoundError(package)
+        return installed(package)
+
+    monkeypatch.setattr(metadata, "version", without_optuna)
+    extras = json.loads(icpe("doctor", "--json")[1])["extras"]
+    assert extras["tune"] is None
+    assert extras["plot"]
+    (line,) = (line for line in icpe("doctor")[1].splitlines() if line.split()[0] == "tune")
+    assert "missing" in line
+    assert "pip install 'icpe[tune]'" in line
 
 
 @pytest.mark.realdata
@@ -220,7 +239,7 @@ def test_ctrl_c_exits_130(tmp_path):
     pl.DataFrame({"user_id": rows % 50_021, "item_id": rows % 997}).write_csv(pipe)
     program = Path(sys.executable).with_name("icpe")
     code = (
-        "import sys, time, icpe.cli, icpe.data.datasets.open as opened\n"
+        "import sys, time, icpe.cli, icpe.data\n"
         "def wait(*a, **k): print('ready', flush=True); time.sleep(60)\n"
         "icpe.data.open_log = wait\n"
         "sys.argv[0] = 'icpe'\n"

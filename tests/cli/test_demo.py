@@ -1,9 +1,9 @@
-"""The demo, in a world small enough for a test, and recall of what people truly want."""
+"""The demo in a world small enough for a test, and the recall of true preferences."""
 
 import json
+import signal
+import time
 from contextlib import redirect_stdout
-from dataclasses import replace
-from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -13,26 +13,20 @@ import pytest
 
 from icpe import MF, Normal, make_world, split
 from icpe.cli import run
-from icpe.report.truth import true_recall
-from icpe.runs.config import RunConfig
+from icpe.metrics.true_preference import true_recall
 
-
-def make_small(patch):
-    """Let the demo be quick: a small world, and a few epochs in place of the default number."""
-    settings = RunConfig.train_settings
-    patch.setattr("icpe.data.make_world", partial(make_world, users=300, items=200, interactions=6000))
-    patch.setattr(RunConfig, "train_settings", lambda config, method: replace(settings(config, method), epochs=3))
+SMALL = ["--users", "300", "--items", "200", "--interactions", "6000"]
+QUICK = [*SMALL, "--train.epochs", "3"]
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """The folder and what is printed for machines."""
+    """The folder and the printed JSON."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        make_small(patch)
         with redirect_stdout(StringIO()) as printed:
-            assert run(["demo", "--json"]) == 0
+            assert run(["demo", *QUICK, "--json"]) == 0
     return folder, json.loads(printed.getvalue())
 
 
@@ -54,23 +48,22 @@ def test_everything_is_there_and_fits_together(results, monkeypatch, capfd):
     assert f"{printed['runs']['icpe']['truth']['recall_niche@20']:.4f}" in page
     capfd.readouterr()
     assert run(["recommend", "demo/icpe", "--user", "u0000", "-n", "3"]) == 0
-    assert len(capfd.readouterr().out.splitlines()) == 3
+    assert len(capfd.readouterr().out.splitlines()) == 1 + 3
     assert run(["evaluate", "demo/icpe", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["test"] == printed["runs"]["icpe"]["test"]
 
 
 def test_results_are_not_overwritten_unasked(results, monkeypatch, capfd):
     monkeypatch.chdir(results[0])
-    assert run(["demo"]) == 2
-    assert "replace them with --force" in capfd.readouterr().err
+    assert run(["demo", *QUICK]) == 2
+    assert "--force" in capfd.readouterr().err
 
 
 def test_the_text_tells_the_same(results, monkeypatch, capfd):
     folder, printed = results
     monkeypatch.chdir(folder)
-    make_small(monkeypatch)
     capfd.readouterr()
-    assert run(["demo", "--force"]) == 0
+    assert run(["demo", *QUICK, "--force"]) == 0
     out, err = capfd.readouterr()
     assert err == ""
     both = [printed["runs"][name] for name in ("normal", "icpe")]
@@ -80,11 +73,42 @@ def test_the_text_tells_the_same(results, monkeypatch, capfd):
         shown = [round(one["recall@20"], 4) for one in values]
         marked = [f"{value:.4f}{' *' if value == max(shown) else ''}" for value in shown]
         assert " ".join(line.split(" all ")[1].split()) == " ".join(marked)
-    assert "True Recall@20 asks" in out
+    assert "True Recall@20 measures" in out
+
+
+def test_mistakes_leave_no_folder(icpe):
+    code, _, err = icpe("demo", *SMALL, "--train.epoch", "3")
+    assert code == 2
+    assert "--train.epochs" in err
+    assert not Path("demo").exists()
+
+
+def test_an_interrupted_demo_continues_with_the_same_command(results, start, tmp_path, capfd):
+    folder = tmp_path / "demo"
+    long = [*SMALL, "--train.epochs", "400", "--train.patience", "400", "--train.batch_size", "256"]
+    command = ["demo", *long, "-o", str(folder)]
+    process = start(*command)
+    while not (folder / "normal" / "checkpoint" / "state.json").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"Continue with: icpe {' '.join(command)}" in err
+    stopped = json.loads((folder / "normal" / "checkpoint" / "state.json").read_text())["record"]["step"]
+    assert not (folder / "report.html").exists()
+    assert run([*command, "--seed", "1"]) == 2, "another world does not continue this one"
+    assert "--seed" in capfd.readouterr().err
+    before = (folder / "normal" / "metrics.jsonl").read_text()
+    assert run(command) == 0
+    after = (folder / "normal" / "metrics.jsonl").read_text()
+    assert after.startswith(before), "the run went on from its checkpoint"
+    assert json.loads((folder / "normal" / "result.json").read_text())["steps"] > stopped
+    assert (folder / "report.html").exists()
 
 
 def test_true_recall_by_hand():
-    world = make_world(users=40, items=30, interactions=300, rng=3)
+    world = make_world(users=40, items=30, interactions=300, seed=3)
     parts = split.unbiased(world.log, 0)
     model = Normal(MF(dim=4)).fit(parts.train, rng=0, epochs=2)
     preference, n = world.preference(world.log.users), 5
@@ -107,6 +131,6 @@ def test_true_recall_by_hand():
         ):
             if len(chosen):
                 shares[end].append(np.mean([world.log.items[int(item)] in listed for item in chosen]))
-    assert true_recall(model, world, parts.train, n) == pytest.approx(
+    assert true_recall(model.scores, world, parts.train, n) == pytest.approx(
         {f"recall{end}@5": float(np.mean(values)) for end, values in shares.items()}
     )

@@ -1,4 +1,4 @@
-"""``icpe reproduce`` from the outside: all studies on a small log, continued, and told in one line where it cannot."""
+"""``icpe reproduce``: all studies on a small log, continuation, and errors."""
 
 import json
 
@@ -21,7 +21,7 @@ def log(tmp_path_factory):
 @pytest.mark.slow
 def test_everything_is_made_from_one_command_and_not_trained_twice(log, capsys):
     folder = log.parent / "out"
-    command = ["reproduce", "all", "--dataset", str(log), "-o", str(folder), "--backbones", "mf,lightgcn", *SMALL]
+    command = ["reproduce", "all", str(log), "-o", str(folder), "--backbones", "mf,lightgcn", *SMALL]
     assert run([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert len(told["studies"]) == 11
@@ -33,7 +33,7 @@ def test_everything_is_made_from_one_command_and_not_trained_twice(log, capsys):
     assert (folder / "accuracy.tex").read_text(encoding="utf-8").count("ICPE") >= 2
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert page.count("<svg") >= 15
-    assert "A quick version" in page
+    assert "quick version" in page
     results = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")}
     assert len(results) >= 20
     assert run(["reproduce", "ablation", *command[2:]]) == 0
@@ -42,12 +42,12 @@ def test_everything_is_made_from_one_command_and_not_trained_twice(log, capsys):
 
 def test_some_methods_with_the_settings_of_other_data(log, tmp_path, capsys):
     folder = tmp_path / "out"
-    command = ["reproduce", "accuracy", "--dataset", str(log), "-o", str(folder), "--backbones", "mf", *SMALL]
+    command = ["reproduce", "accuracy", str(log), "-o", str(folder), "--backbones", "mf", *SMALL, "--seeds", "=3"]
     assert run([*command, "--methods", "icpe,normal", "--preset", "lastfm"]) == 0
-    assert sorted(path.name for path in folder.glob("runs/*")) == ["icpe-mf-0", "icpe-paper-mf-0", "normal-mf-0"]
+    assert sorted(path.name for path in folder.glob("runs/*")) == ["icpe-mf-3", "icpe-paper-mf-3", "normal-mf-3"]
     said = (folder / "accuracy-finding.md").read_text(encoding="utf-8")
-    assert "Settings of preset lastfm, found on validation data of lastfm; for all runs backbone.dim = 8" in said
-    assert "train.epochs = 1" in said
+    for part in ("preset lastfm", "validation data of lastfm", "backbone.dim = 8", "train.epochs = 1"):
+        assert part in said
     assert "against Normal" in capsys.readouterr().out
     page = (folder / "accuracy.html").read_text(encoding="utf-8")
     assert f"icpe {' '.join(command)} --methods icpe,normal --preset lastfm" in page
@@ -56,16 +56,17 @@ def test_some_methods_with_the_settings_of_other_data(log, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nothing", "--dataset", "demo"], "'nothing' is not one of"),
-        (["alpha", "--dataset", "nosuchdata"], "nosuchdata"),
-        (["alpha", "--dataset", "demo", "--backbones", "bert"], "--backbones has 'bert'"),
-        (["accuracy", "--dataset", "demo", "--methods", "normal,pd"], "--methods has 'pd'"),
-        (["accuracy", "--dataset", "demo", "--methods", ","], "--methods has ','"),
-        (["alpha", "--dataset", "demo", "--seeds", "many"], "many"),
-        (["alpha", "--dataset", "demo", "--preset", "nosuch"], "nosuch"),
+        (["nothing", "demo"], "'nothing' is not one of"),
+        (["alpha", "nosuchdata"], "nosuchdata"),
+        (["alpha", "demo", "--backbones", "bert"], "--backbones: 'bert'"),
+        (["accuracy", "demo", "--methods", "normal,pd"], "--methods: 'pd'"),
+        (["accuracy", "demo", "--methods", ","], "--methods: ','"),
+        (["alpha", "demo", "--seeds", "many"], "many"),
+        (["alpha", "demo", "--seeds", "5,7"], "=5,7,9"),
+        (["alpha", "demo", "--preset", "nosuch"], "nosuch"),
     ],
 )
-def test_mistakes_are_told_in_a_line(arguments, said, tmp_path, capsys):
+def test_mistakes_are_named(arguments, said, tmp_path, capsys):
     assert run(["reproduce", *arguments, "-o", str(tmp_path / "out")]) == 2
     assert said in capsys.readouterr().err
     assert not list((tmp_path / "out").glob("runs/*"))

@@ -1,4 +1,4 @@
-"""Tuning as people start, stop, kill and continue it."""
+"""Tuning on the command line: started, stopped, killed, shared and continued."""
 
 import io
 import json
@@ -9,18 +9,18 @@ import time
 import tomllib
 from pathlib import Path
 
+import psutil
 import pytest
 
 from icpe import __version__
-from icpe.jobs import workers as _workers
-from icpe.jobs.workers import Outcome
+from icpe.train import Trainer
 
 SMALL = ["--backbone.dim", "4", "--train.epochs", "2", "--train.batch_size", "256"]
 
 
 def test_from_a_log_to_presets_to_a_run(icpe, log_file):
-    command = ["tune", log_file, "--method", "normal, logit_adjustment", "--split", "random", *SMALL]
-    command += ["--trials", "2", "--seeds", "100-101", "-o", "new/study.db", "--preset-out", "presets.toml"]
+    command = ["tune", log_file, "--methods", "normal, logit_adjustment", "--split", "random", *SMALL]
+    command += ["--trials", "2", "--seeds", "2", "-o", "new/tuning"]
     code, out, err = icpe(*command, "--json")
     assert code == 0
     lines = err.splitlines()
@@ -37,7 +37,7 @@ def test_from_a_log_to_presets_to_a_run(icpe, log_file):
     ]
     assert f"(best {found[1]['score']:.4f})" in lines[-1]
 
-    cell = tomllib.loads(Path("presets.toml").read_text())["logit_adjustment"]["mf"]
+    cell = tomllib.loads(Path("new/tuning/presets.toml").read_text())["logit_adjustment"]["mf"]
     assert cell["valid_ndcg"] == pytest.approx(found[1]["score"], abs=1e-6)
     assert (cell["trials"], cell["seeds"], cell["split"], cell["data"]) == (
         2,
@@ -46,18 +46,18 @@ def test_from_a_log_to_presets_to_a_run(icpe, log_file):
         "log.csv",
     )
     assert (cell["icpe"], cell["backbone"]) == (__version__, {"dim": 4})
-    assert set(cell["method"]) == {"kappa", "temperature", "reg"}
+    assert set(cell["method"]) == {"strength", "temperature", "reg"}
     assert set(cell["train"]) == {"epochs", "batch_size", "lr"}
 
     # A run by these settings has, on validation, what tuning has seen.
-    preset = ["--method", "logit_adjustment", "--preset", "presets.toml", "--split", "random"]
+    preset = ["--method", "logit_adjustment", "--preset", "new/tuning/presets.toml", "--split", "random"]
     code, out, err = icpe("train", log_file, *preset, "--seed", "101", "--json")
     assert code == 0, err
     assert json.loads(out)["valid"]["ndcg@20"] == found[1]["scores"]["101"]
     assert "presets.toml" in icpe("train", log_file, *preset, "--backbone", "neumf")[2]
 
-    # Once more: nothing is left to do, and the result is told again.
-    before = Path("presets.toml").read_bytes()
+    # The same command again has nothing to do and prints the result again.
+    before = Path("new/tuning/presets.toml").read_bytes()
     code, out, err = icpe(*command)
     assert (code, err) == (0, "")
     assert out.splitlines()[0].split() == [
@@ -73,7 +73,7 @@ def test_from_a_log_to_presets_to_a_run(icpe, log_file):
     for line, one in zip(out.splitlines()[1:3], found, strict=True):
         assert line.split()[:6] == [one["method"], "mf", "2", "0", "0", f"{one['score']:.4f}"]
         assert f"train.lr={one['settings']['train']['lr']}" in line
-    assert Path("presets.toml").read_bytes() == before
+    assert Path("new/tuning/presets.toml").read_bytes() == before
 
 
 def counts(path: Path) -> dict[str, int]:
@@ -85,165 +85,179 @@ def counts(path: Path) -> dict[str, int]:
         return {}
 
 
-def children(process: int) -> list[int]:
-    """Processes it has started, and that still run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = path.read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if int(parent) == process and state != "Z":
-            found.append(int(path.parent.name))
-    return found
+def worker_processes(process: int) -> list[psutil.Process]:
+    children = psutil.Process(process).children()
+    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
 
 
-def alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def wait_until_gone(workers: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE], "workers were left behind"
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
-def test_the_real_program_with_two_processes_killed_and_continued(icpe, start, log_file):
-    command = ["tune", str(log_file), "--method", "normal,penalty", *SMALL, "--train.epochs", "9", "--trials", "4"]
-    command += ["--seeds", "1", "-o", "study.db"]
-    process = start(*command, "--workers", "2")
-    while counts(Path("study.db")).get("COMPLETE", 0) < 2:
+def test_the_real_program_with_two_workers_killed_and_continued(icpe, start, log_file):
+    command = ["tune", str(log_file), "--methods", "normal,penalty", *SMALL, "--train.epochs", "9", "--trials", "4"]
+    command += ["--seeds", "1", "-o", "tuning"]
+    process, study = start(*command, "--workers", "2"), Path("tuning/study.db")
+    while counts(study).get("COMPLETE", 0) < 2:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
-    workers = children(process.pid)
+    workers = worker_processes(process.pid)
     process.send_signal(signal.SIGKILL)
     out, _ = process.communicate(timeout=60)
     assert out == ""
-    assert len(workers) >= 2
-    deadline = time.monotonic() + 30
-    while any(alive(worker) for worker in workers):
-        assert time.monotonic() < deadline, "processes that train were left behind"
-        time.sleep(0.02)
-    killed = counts(Path("study.db"))
+    assert len(workers) == 2
+    wait_until_gone(workers)
+    killed = counts(study)
     assert killed["COMPLETE"] < 8
 
     code, out, err = icpe(*command, "--json")
     assert code == 0, err
     assert len(err.splitlines()) == 8 - killed["COMPLETE"]
     assert [(one["trials"], one["failed"], one["running"]) for one in json.loads(out)] == [(4, 0, 0)] * 2
-    # Those that were on their way are void; there may have been none in that moment.
-    void = {"FAIL": killed["RUNNING"]} if "RUNNING" in killed else {}
-    assert counts(Path("study.db")) == {"COMPLETE": 8, **void}
+    # The trials that ran when the command was killed failed and were tried again.
+    lost = {"FAIL": killed["RUNNING"]} if "RUNNING" in killed else {}
+    assert counts(study) == {"COMPLETE": 8, **lost}
 
 
-def test_ctrl_c_keeps_everything(icpe, log_file, monkeypatch):
-    command = ["tune", log_file, *SMALL, "--trials", "3", "--seeds", "1", "-o", "study.db", "--preset-out", "p.toml"]
-    train_once, calls = _workers.train_once, []
+def test_ctrl_c_ends_the_workers_too(icpe, start, log_file):
+    """Ctrl-C reaches the command alone, as from a process manager; its workers must not outlive it."""
+    command = ["tune", str(log_file), *SMALL, "--train.epochs", "100000", "--train.patience", "100000"]
+    process = start(*command, "--workers", "2", "-o", "tuning")
+    while counts(Path("tuning/study.db")).get("RUNNING", 0) < 2:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    workers = worker_processes(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "tuning; the same command continues" in err
+    assert len(workers) == 2
+    wait_until_gone(workers)
+    assert counts(Path("tuning/study.db")) == {"FAIL": 2, "WAITING": 2}
 
-    def interrupt(*arguments):
-        calls.append(arguments)
+
+def test_two_programs_share_a_database_and_its_budget(start, log_file):
+    command = ["tune", str(log_file), "--methods", "normal,penalty", *SMALL, "--trials", "5", "--seeds", "1"]
+    shared = ["--storage", "sqlite:///shared.db", "--json"]
+    programs = [start(*command, *shared, "-o", folder) for folder in ("one", "two")]
+    outputs = [program.communicate(timeout=120) for program in programs]
+    assert [program.returncode for program in programs] == [0, 0], outputs
+    with sqlite3.connect("shared.db") as connection:
+        trials = "select study_name, count(*) from trials natural join studies where state = 'COMPLETE' group by 1"
+        assert dict(connection.execute(trials).fetchall()) == {"log.csv/normal/mf": 5, "log.csv/penalty/mf": 5}
+    # At least the program that ended last has seen all trials.
+    assert [5, 5] in [[one["trials"] for one in json.loads(out)] for out, _ in outputs]
+
+
+def test_ctrl_c_keeps_finished_trials(icpe, log_file, monkeypatch):
+    command = ["tune", log_file, *SMALL, "--trials", "3", "--seeds", "1", "-o", "tuning"]
+    run, calls = Trainer.run, []
+
+    def interrupt(self, *arguments, **options):
+        calls.append(self)
         if len(calls) == 3:
             signal.raise_signal(signal.SIGINT)
-        return train_once(*arguments)
+        return run(self, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_workers, "train_once", interrupt)
+        patch.setattr(Trainer, "run", interrupt)
         code, out, err = icpe(*command)
     assert (code, out) == (130, "")
-    assert [line for line in err.splitlines() if line][-2:] == [
-        "all trials that have ended are kept in study.db; the same command goes on from there",
-        "interrupted",
-    ]
-    assert counts(Path("study.db")) == {"COMPLETE": 2, "FAIL": 1}
-    assert not Path("p.toml").exists()  # budgets were not equal yet
+    assert "tuning; the same command continues" in err
+    assert err.splitlines()[-1] == "interrupted"
+    assert counts(Path("tuning/study.db")) == {"COMPLETE": 2, "FAIL": 1, "WAITING": 1}
+    assert not Path("tuning/presets.toml").exists()  # budgets were not equal yet
     code, out, err = icpe(*command)
     assert code == 0
     assert [line.split()[0] for line in err.splitlines()] == ["[3/3]"]
+    assert counts(Path("tuning/study.db")) == {"COMPLETE": 3, "FAIL": 1}
 
 
 def test_nothing_found_is_exit_code_1(icpe, log_file):
     code, out, err = icpe(
-        "tune", log_file, "--method", "in_batch", "--backbone", "neumf", "--trials", "2", "-o", "s.db"
+        "tune", log_file, "--methods", "in_batch", "--backbones", "neumf", "--trials", "2", "-o", "tuning"
     )
     assert code == 1
-    assert "trial 1 failed: NeuMF scores pairs one by one" in err
+    assert "trial 1 failed: NeuMF" in err
     assert out.splitlines()[1].split()[:6] == ["in_batch", "neumf", "1", "0", "1", "-"]
     assert out.splitlines()[-1] == "Fewer than 2 trials: in_batch on neumf (cannot be trained)."
 
 
 class Terminal(io.StringIO):
-    """A window somebody looks at."""
+    """Standard error of somebody who watches."""
 
     def isatty(self):
         return True
 
 
-def test_on_a_terminal_a_bar_shows_the_best_so_far(icpe, log_file, monkeypatch):
-    scores = iter([0.25, 0.125, 0.5])
-    monkeypatch.setattr(_workers, "train_once", lambda *_: Outcome(1.0, next(scores)))
+def test_a_terminal_shows_a_bar_with_the_best_so_far(icpe, log_file, monkeypatch):
     window = Terminal()
     monkeypatch.setattr(sys, "stderr", window)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "160")
-    assert icpe("tune", log_file, "--trials", "3", "--seeds", "1", "-o", "study.db")[0] == 0
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = icpe("tune", log_file, *SMALL, "--trials", "3", "--seeds", "1", "-o", "tuning", "--json")
+    assert code == 0
+    best = f"{json.loads(out)[0]['score']:.4f}"
     shown = window.getvalue()
-    assert "normal on mf: best 0.5000" in shown
+    assert f"normal on mf: best {best}" in shown
     assert "3/3" in shown
-    # Lines stay where something is better than before.
-    assert "[1/3] normal on mf, trial 1 complete: 0.2500 (best 0.2500)" in shown
-    assert "trial 2" not in shown
-    assert "[3/3] normal on mf, trial 3 complete: 0.5000 (best 0.5000)" in shown
+    assert "trials/h" in shown
+    assert "[1/3] normal on mf, trial 1 complete" in shown
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "norml"], "unknown method 'norml'; did you mean 'normal'"),
-        (["--backbone", "mff"], "mff"),
-        (["--method", ","], "nothing to tune"),
-        (["--method", "normal,normal"], "normal on mf is there twice"),
-        (["--method.colour", "3"], "has no setting 'colour'"),
+        (["--methods", "norml"], "unknown method 'norml'; did you mean 'normal'"),
+        (["--backbones", "mff"], "mff"),
+        (["--methods", ","], "nothing to tune"),
+        (["--methods", "normal,normal"], "normal on mf appears twice"),
+        (["--method.colour", "3"], "no such option --method.colour"),
         (["--trials", "0"], "0 is not in the range x>=1"),
-        (["--seeds", "a"], "--seeds is 'a'; expected whole numbers such as 100,101"),
-        (["--seeds", "3,3"], "seeds are [3, 3]; expected different"),
-        (["--seeds", "5-3"], "seeds are []"),
+        (["--seeds", "a"], "--seeds is 'a'; expected a number of seeds"),
+        (["--seeds", "=3,3"], "names the seeds [3, 3]; expected different"),
+        (["--seeds", "=5-3"], "names the seeds []"),
         (["--workers", "0"], "0 is not in the range x>=1"),
         (["--minutes", "0"], "minutes is 0.0; expected a number above 0"),
-        (["--storage", "sqlite:///other.db"], "Give -o FILE or --storage URL, one of them"),
-        (["--evaluate.n", "5"], "tuning looks at NDCG@20 on validation"),
-        (["--train.seed", "5"], "tuning looks at NDCG@20 on validation"),
+        (["--storage", "nonsense://x"], "the database of --storage cannot be opened"),
+        (["--evaluate.n", "5"], "tuning evaluates NDCG@20 on validation"),
+        (["--train.seed", "5"], "tuning evaluates NDCG@20 on validation"),
         (["--train.device", "abacus"], "device 'abacus' is not available"),
-        (["--preset-out", "words.txt"], "words.txt cannot be read as a file of presets"),
-        (["--preset-out", "words.txt/presets.toml"], "cannot be written"),
         (["--preset", "nonsense"], "method 'normal' has no preset 'nonsense'"),
-        (["-o", "words.txt"], "words.txt cannot be opened as a study: file is not a database"),
-        (["-o", "words.txt/study.db"], "cannot be opened as a study"),
-        (["-o", "."], "is a directory"),
+        (["-o", "words.txt"], "words.txt is not a folder that can be written to"),
+        (["-o", "words.txt/tuning"], "words.txt is not a folder that can be written to"),
+        (["-o", "no-database"], "study.db cannot be opened as a study: file is not a database"),
+        (["-o", "no-presets"], "presets.toml cannot be read as a file of presets"),
     ],
 )
 def test_wrong_use(icpe, log_file, arguments, message):
-    Path("words.txt").write_text("these are words, and no database or TOML " * 9)
-    place = [] if "-o" in arguments else ["-o", "study.db"]
+    words = "these are words, and no database or TOML " * 9
+    Path("words.txt").write_text(words)
+    for name in ("no-database/study.db", "no-presets/presets.toml"):
+        Path(name).parent.mkdir()
+        Path(name).write_text(words)
+    place = [] if "-o" in arguments else ["-o", "tuning"]
     code, out, err = icpe("tune", log_file, *SMALL, *place, *arguments)
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
-    assert [path.name for path in Path().iterdir()] == ["words.txt"]
+    assert not Path("tuning/study.db").exists()
 
 
-def test_a_study_needs_a_place_and_data(icpe, log_file):
-    assert "Give -o FILE or --storage URL" in icpe("tune", log_file)[2]
-    code, _, err = icpe("tune", "-o", "study.db")
+def test_a_study_needs_a_folder_and_data(icpe, log_file):
+    code, _, err = icpe("tune", log_file)
+    assert (code, "-o" in err) == (2, True)
+    code, _, err = icpe("tune", "-o", "tuning")
     assert code == 2
     assert "no data: name a file" in err
     assert list(Path().iterdir()) == []
 
 
-def test_all_names_every_method(icpe, log_file, monkeypatch):
+def test_all_names_every_method(icpe, log_file):
     from icpe.methods import METHODS
 
-    monkeypatch.setattr(_workers, "train_once", lambda *_: Outcome(1.0, 0.5))
-    code, out, _ = icpe(
-        "tune", log_file, "--method", "all", "--trials", "1", "--storage", "sqlite:///study.db", "--json"
-    )
+    command = ["tune", log_file, "--methods", "all", *SMALL, "--trials", "1", "--seeds", "1", "-o", "tuning"]
+    code, out, _ = icpe(*command, "--json")
     assert code == 0
     assert {one["method"] for one in json.loads(out)} == set(METHODS)
-    assert Path("study.db").exists()

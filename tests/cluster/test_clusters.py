@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icpe.cluster import gaussian_rank, plain_clusters, popularity_clusters, popularity_quantiles, propensity_features
-from icpe.cluster._centres import settle_centres
-from icpe.cluster.bisecting import _discrepancy
+from icpe.cluster.bisecting import discrepancy
 from icpe.cluster.kmeans import k_means
+from icpe.cluster.lloyd import settle_centres
 from icpe.errors import ConfigError, DataError
 
 
@@ -117,9 +117,9 @@ def test_refused_splits_leave_a_cluster_whole():
     features = np.array([[0.0], [1.0], [3.0], [4.0], [100.0], [101.0]])
     propensity = np.array([0.0, 4.0, 0.0, 4.0, 0.5, 0.5])
     left, right = np.arange(4), np.array([4, 5])
-    assert _discrepancy(propensity, left) == _discrepancy(propensity, right) == 1.5
-    assert _discrepancy(propensity, np.array([0, 1])) == _discrepancy(propensity, np.array([2, 3])) == 0.75
-    assert _discrepancy(propensity, np.arange(6)) == 0
+    assert discrepancy(propensity, left) == discrepancy(propensity, right) == 1.5
+    assert discrepancy(propensity, np.array([0, 1])) == discrepancy(propensity, np.array([2, 3])) == 0.75
+    assert discrepancy(propensity, np.arange(6)) == 0
     for seed in range(5):
         # The right half is final as well: its items do not differ.
         assert popularity_clusters(features, propensity, 4, seed).tolist() == [0, 0, 0, 0, 1, 1]
@@ -291,7 +291,7 @@ def test_two_means_is_nearly_the_best_cut():
         ([[1.0], [2.0]], [1.0], 2, 0, DataError, "propensity has 1 values for 2 items"),
         (np.ones((0, 2)), np.ones(0), 2, 0, DataError, "features has no items"),
         (np.ones((2, 0)), np.ones(2), 2, 0, DataError, "at least one column"),
-        ([[1.0], [2.0]], [1.0, 2.0], 0, 0, ConfigError, "clusters is 0; expected a whole number from 1 up"),
+        ([[1.0], [2.0]], [1.0, 2.0], 0, 0, ConfigError, "clusters is 0; expected an integer of at least 1"),
         ([[1.0], [2.0]], [1.0, 2.0], 2.0, 0, ConfigError, "clusters is 2.0"),
         ([[1.0], [2.0]], [1.0, 2.0], 2, -1, ConfigError, "seed is -1"),
     ],

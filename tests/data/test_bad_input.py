@@ -46,8 +46,8 @@ BAD_TEXT = {
     "utf-16": ("log.csv", "user_id,item_id\n1,2\n".encode("utf-16"), r"not UTF-8|binary"),
     "cut-off gzip": ("log.csv.gz", PACKED[: len(PACKED) // 2], r"cannot be unpacked .* cut off or damaged"),
     "cut-off zstd": ("log.csv.zst", pa.compress(b"user_id,item_id\n" + os.urandom(2000).hex().encode(), codec="zstd", asbytes=True)[:900], r"cannot be unpacked"),
-    "not parquet": ("log.parquet", "user_id,item_id\n1,2\n", r"is not a whole Parquet file"),
-    "one user": ("log.csv", "user_id,item_id\n1,2\n1,3\n", r"leaves 1 user\(s\) and 2 item\(s\); at least 2 of each"),
+    "not parquet": ("log.parquet", "user_id,item_id\n1,2\n", r"is not a complete Parquet file"),
+    "one user": ("log.csv", "user_id,item_id\n1,2\n1,3\n", r"has 1 user\(s\) and 2 item\(s\); at least 2 of each"),
     "column twice": ("log.csv", "user_id,item_id,user_id\n1,2,3\n", r"has 2 columns called 'user_id'"),
     "movielens": ("ratings.dat", "1::1193::5::978300760\n", r"separates fields by '::'"),
     "lists of users alone": ("train.txt", "1\n2\n3\n", r"has no rows"),
@@ -122,7 +122,7 @@ def test_frames(frame, message):
     ("options", "message"),
     [
         ({"columns": {"uid": "user_id"}}, r"key 'uid'; the keys are .*Did you mean columns=\{'user_id': 'uid'\}"),
-        ({"columns": {"user_id": "item_id"}}, "asked for twice"),
+        ({"columns": {"user_id": "item_id"}}, "column 'item_id' .* twice"),
         ({"columns": {"user_id": 7}}, "column 7 .* does not exist"),
         ({"columns": {"weight": "rating"}}, "column 'rating' not found"),
         ({"format": "xml"}, "format is 'xml'; expected one of"),
@@ -141,7 +141,7 @@ def test_options(write, options, message):
 
 
 def test_ids_must_be_integers_if_asked(write):
-    with pytest.raises(DataError, match="'user_id' is 'a', but integers are asked for"):
+    with pytest.raises(DataError, match="'user_id' is 'a', but ids='int' requires integers"):
         Interactions.read(write("log.csv", "user_id,item_id\n1,2\na,3\n"), ids="int")
     assert Interactions.read(write("log.csv", "user_id,item_id\n1,2\n2,4\na,3\n"), ids="text").users.to_list() == [
         "1",

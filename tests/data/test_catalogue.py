@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from icpe.data.datasets.catalogue import CATALOGUE, Dataset, find_dataset
+from icpe.data.datasets import CATALOGUE, Dataset, find_dataset
 from icpe.errors import ConfigError
 
 CHECKSUM = re.compile(r"md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}")

@@ -15,13 +15,24 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pooch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icpe.data.datasets import fetch as module
-from icpe.data.datasets.catalogue import CATALOGUE, Dataset, RemoteFile, find_dataset
-from icpe.data.datasets.fetch import cache_dir, fetch, item_names, locate
+from icpe.data.datasets import (
+    CATALOGUE,
+    Dataset,
+    RemoteFile,
+    cache_dir,
+    fetch,
+    find_dataset,
+    item_names,
+    locate,
+    transfer,
+)
+from icpe.data.datasets.archive import unpack
+from icpe.data.datasets.transfer import BadDownloadError
 from icpe.errors import ConfigError, DataError
 
 TRAIN = b"0 1 2 3\n1 2\n" * 50
@@ -391,8 +402,8 @@ def test_no_damage_to_an_archive_gives_anything_but_an_own_error(damage: list[tu
         path = Path(name) / "toy.zip"
         path.write_bytes(archive)
         try:
-            unpacked = module._unpack(toy(), path)
-        except (module._BadDownloadError, OSError):
+            unpacked = unpack(path, ("train.txt", "test.txt"))
+        except (BadDownloadError, OSError):
             return
         assert {file.name: file.read_bytes() for file in unpacked} == {"train.txt": TRAIN, "test.txt": TEST}
 
@@ -415,18 +426,18 @@ def test_no_network(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_silent_server(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TIMEOUT", (0.2, 0.2))
+    monkeypatch.setattr(transfer, "TIMEOUT", (0.2, 0.2))
     dataset = toy(server.offer("/train.txt", Answer(TRAIN, delay=0.6)), files=("train.txt",))
     assert "/train.txt: no answer in time; put" in failure(dataset)
     assert contents(cache) == {}
 
 
 def test_interruption_leaves_nothing(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: object) -> str:
+    def interrupted(*args: object, **kwargs: object) -> str:
         raise KeyboardInterrupt
 
     dataset = toy(server.offer("/train.txt", TRAIN, md5(TRAIN)), files=("train.txt",))
-    monkeypatch.setattr(module, "_checksum", interrupted)
+    monkeypatch.setattr(pooch, "file_hash", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fetch(dataset)
     assert contents(cache) == {}

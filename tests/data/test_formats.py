@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from icpe import ConfigError, DataError, Interactions
+from icpe import ConfigError, DataError, IcpeError, Interactions
+from icpe.data.readers import delimited
 
 ROWS = [("ann", "tea", 30), ("bob", "tea", 10), ("ann", "jam", 20), ("cem", "jam", 40), ("ann", "tea", 5)]
 PAIRS = [("ann", "jam", 20), ("ann", "tea", 5), ("bob", "tea", 10), ("cem", "jam", 40)]  # (ann, tea) is there twice
@@ -237,8 +238,40 @@ def test_names_stay_available(write):
     log = Interactions.read(pl.DataFrame({"user_id": [1, 2, 2], "item_id": [2, 3, 2]}), item_info=names)
     assert log.item_names().to_list() == ["Two", "3"]
     assert log.item_names([3, 2, 77]).to_list() == ["3", "Two", "77"]
-    with pytest.raises(DataError, match="needs a column 'item_id'"):
-        Interactions.read(pl.DataFrame({"user_id": [1, 2], "item_id": [2, 3]}), item_info=pl.DataFrame({"id": [1]}))
+
+
+LOG = pl.DataFrame({"user_id": [1, 2, 2], "item_id": [2, 3, 2]})
+
+
+@pytest.mark.parametrize("name", ["titles.csv", "titles.tsv", "titles.parquet", "frame"])
+def test_item_information_with_other_column_names(tmp_path, name):
+    frame = pl.DataFrame({"sku": [3, 2], "title": ["Three", "Two"], "name": ["x", "y"], "size": ["L", "M"]})
+    if name == "frame":
+        info = frame
+    else:
+        info = tmp_path / name
+        write = {"csv": frame.write_csv, "parquet": frame.write_parquet}.get(name.rpartition(".")[2])
+        write(info) if write else frame.write_csv(info, separator="\t")
+    log = Interactions.read(LOG, item_info=info, item_columns={"item_id": "sku", "name": "title"})
+    assert log.item_names().to_list() == ["Two", "Three"]
+    assert log.item_info.columns == ["item_id", "name", "size"], "the mapped title replaces the column 'name'"
+    assert log.item_info["size"].to_list() == ["M", "L"]
+
+
+@pytest.mark.parametrize(
+    ("info", "columns", "message"),
+    [
+        ({"itemid": [1], "title": ["x"]}, None, r"'item_id' not found.* 'title'.*--item-column item_id=itemid"),
+        ({"id": [1], "title": ["x"]}, {"item_id": "sku"}, r"'sku' not found.*item_columns=.*--item-column item_id="),
+        ({"id": [1], "title": ["x"]}, {"sku": "id"}, r"item_columns has the key 'sku'; the keys are 'item_id', 'name'"),
+        ({"id": [1]}, {"item_id": "id"}, "only the column 'item_id'"),
+        ({"id": ["a"], "title": ["x"]}, {"item_id": "id"}, "type String, but the log has ids of type Int64"),
+        (None, {"item_id": "id"}, r"item_columns needs item_info \(command line: --item-column needs --items\)"),
+    ],
+)
+def test_item_information_that_cannot_be_used(info, columns, message):
+    with pytest.raises(IcpeError, match=message):
+        Interactions.read(LOG, item_info=info if info is None else pl.DataFrame(info), item_columns=columns)
 
 
 def test_written_log_reads_back(tmp_path, skewed):
@@ -273,8 +306,8 @@ def test_batches_give_the_same_log(tmp_path, monkeypatch, skewed):
     frame = skewed.to_frame().with_columns(pl.col("timestamp").dt.epoch("s"), weight=pl.int_range(pl.len()))
     frame.with_columns(pl.format("u{}", "user_id").alias("user_id")).write_csv(tmp_path / "log.csv")
     at_once = Interactions.read(tmp_path / "log.csv")
-    monkeypatch.setattr("icpe.data.readers.text._LARGE", 0)
-    monkeypatch.setattr("icpe.data.readers.text._BATCH", 100)
+    monkeypatch.setattr(delimited, "STREAM_FROM_BYTES", 0)
+    monkeypatch.setattr(delimited, "STREAM_BATCH_ROWS", 100)
     in_batches = Interactions.read(tmp_path / "log.csv")
     assert in_batches.content_hash == at_once.content_hash
     assert in_batches.reading == at_once.reading

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from icpe.backbones.base import rows_from, take_rows
+from icpe.backbones.rows import RowParameter, read_through, take_rows
 from icpe.train.row_optimizer import RowAdam, RowRMSprop, RowTable
 from icpe.train.small_optimizer import SmallOptimizer
 
@@ -21,7 +21,7 @@ def test_rows_follow_the_dense_optimiser(kind, dense_kind, dtype):
     """300 steps on random rows, some touched often, some once, some never; taken at once, or in two goes."""
     rng = np.random.default_rng(0)
     start = torch.tensor(rng.normal(size=(40, 5)) * 0.01, dtype=dtype)
-    dense, rows = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    dense, rows = nn.Parameter(start.clone()), RowParameter(start.clone())
     optimizer, mine = dense_kind([dense], lr=1e-2), kind(1e-2)
     table = RowTable(rows, mine)
     for step in range(300):
@@ -29,7 +29,7 @@ def test_rows_follow_the_dense_optimiser(kind, dense_kind, dtype):
         weights = torch.tensor(rng.normal(size=(12, 5)), dtype=dtype)
         optimizer.zero_grad()
         loss_of(take_rows(dense, touched), weights).backward()
-        with rows_from([(rows, table.take)]):
+        with read_through([(rows, table.take)]):
             if step % 2:
                 taken = take_rows(rows, touched.view(3, 4)).view(12, 5)
             else:
@@ -54,13 +54,13 @@ def test_rows_follow_the_dense_optimiser(kind, dense_kind, dtype):
 @pytest.mark.parametrize(("kind", "dense_kind"), [(RowAdam, torch.optim.Adam), (RowRMSprop, torch.optim.RMSprop)])
 def test_rows_without_gradient_are_as_good_as_not_taken(kind, dense_kind):
     """Taken without gradients, or left out of the loss: they move as the dense optimiser moves them."""
-    dense, rows = (nn.Parameter(torch.ones(3, 2, dtype=torch.float64)) for _ in range(2))
+    dense, rows = (one(torch.ones(3, 2, dtype=torch.float64)) for one in (nn.Parameter, RowParameter))
     optimizer, mine = dense_kind([dense], lr=0.1), kind(0.1)
     table = RowTable(rows, mine)
     for asked in ([0, 1], [1], [0, 2], [0]):
         optimizer.zero_grad()
         take_rows(dense, torch.tensor(asked)).square().sum().backward()
-        with rows_from([(rows, table.take)]):
+        with read_through([(rows, table.take)]):
             take_rows(rows, torch.tensor([1, 2]))
             with torch.no_grad():
                 assert not take_rows(rows, torch.tensor([0])).requires_grad
@@ -74,7 +74,7 @@ def test_rows_without_gradient_are_as_good_as_not_taken(kind, dense_kind):
 
 def test_gradients_of_a_row_add_up():
     """One step of RMSprop from 0 moves by lr/√0.01 · sign, and by the sum of gradients in the average."""
-    parameter = nn.Parameter(torch.zeros(6, 2))
+    parameter = RowParameter(torch.zeros(6, 2))
     mine = RowRMSprop(0.1)
     table = RowTable(parameter, mine)
     taken = table.take(torch.tensor([4, 1, 4, 5, 1, 4]))
@@ -92,9 +92,9 @@ def test_gradients_of_a_row_add_up():
 
 
 def test_a_table_of_nobody_has_dense_gradients():
-    parameter = nn.Parameter(torch.ones(4, 2))
+    parameter = RowParameter(torch.ones(4, 2))
     mine = RowAdam(0.1)
-    with rows_from([(parameter, RowTable(parameter, mine).take)]):
+    with read_through([(parameter, RowTable(parameter, mine).take)]):
         take_rows(parameter, torch.tensor([1])).sum().backward()
         assert parameter.grad is None
     take_rows(parameter, torch.tensor([1, 3, 3])).sum().backward()
@@ -104,7 +104,7 @@ def test_a_table_of_nobody_has_dense_gradients():
 def test_state_round_trip():
     torch.manual_seed(0)
     mine = RowAdam(0.1)
-    table = RowTable(nn.Parameter(torch.randn(9, 3)), mine)
+    table = RowTable(RowParameter(torch.randn(9, 3)), mine)
     for _ in range(70_000):
         mine.begin_step()  # longer than the first allocation of the series
     copy = RowAdam(0.1)

@@ -13,7 +13,10 @@ from icpe.testing.logs import skewed_log
 from icpe.testing.methods import block_log
 
 LEARNING = [name for name in METHODS if name not in ("popularity", "random")]
-QUICK = {"bc_loss": {"negatives": 16}, "macr": {"c": 0.0}}  # without validation nothing chooses MACR's c
+QUICK = {
+    "bc_loss": {"negatives": 16},
+    "macr": {"strength": 0.0},
+}  # without validation nothing chooses the strength of MACR
 LOOP = {"epochs": 60, "batch_size": 128, "lr": 0.02}
 
 
@@ -47,7 +50,7 @@ def mean_count(method, parts):
     return np.mean([counts[item] for item in model.recommend(n=10)["item_id"]])
 
 
-@pytest.mark.parametrize(("name", "settings"), [("ips", {"clip_pct": 90.0}), ("cpr", {}), ("pd", {})])
+@pytest.mark.parametrize(("name", "settings"), [("ips", {"clip_percentile": 90.0}), ("cpr", {}), ("pd", {})])
 def test_popularity_loses_weight_where_it_means_nothing(name, settings, one_taste):
     plain = mean_count(make_method("normal", MF(dim=16)), one_taste)
     assert mean_count(make_method(name, MF(dim=16), **settings), one_taste) < plain
@@ -61,7 +64,7 @@ def test_a_saved_model_ranks_the_same(name, tmp_path):
     again = load_model(tmp_path)
     everybody = np.arange(40)
     assert np.array_equal(model.scores.block(everybody, 0, 30), again.scores.block(everybody, 0, 30))
-    assert again.method.settings() == model.method.settings()
+    assert again.method.settings.as_dict() == model.method.settings.as_dict()
 
 
 @pytest.mark.parametrize("backbone", [NeuMF, LightGCN])

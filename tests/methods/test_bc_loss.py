@@ -19,15 +19,16 @@ from icpe.methods._parts.margin import (
     softmax_with_margin,
     vectors_with_margin,
 )
-from icpe.methods.bc_loss import BCLoss, softmax_pull
+from icpe.methods.bc_loss import BCLoss, softmax_gradient
 from icpe.metrics import evaluate_lists
 from icpe.ranking import top_n
 from icpe.rng import stream
+from icpe.runs.earlier_versions import renamed
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
 from icpe.train import Trainer, TrainSettings
-from icpe.train.method import Batch
+from icpe.train.batch import Batch
 
 LOG = skewed_log(users=40, items=30, pairs=400)
 EVERYBODY = np.arange(len(LOG.users), dtype=np.int32)
@@ -47,7 +48,7 @@ def test_contract(backbone):
 
 
 def test_contract_with_the_batchs_own_negatives_and_cosines():
-    check_method(lambda one: BCLoss(one, in_batch=True, score="cos", negatives=4, bias_epochs=1), SMALL[:1])
+    check_method(lambda one: BCLoss(one, batch_negatives=True, rank_by="cos", negatives=4, bias_epochs=1), SMALL[:1])
 
 
 def built(backbone, log=LOG, **settings):
@@ -83,13 +84,13 @@ def test_the_popularity_models_gradient():
     users, items, negatives = (torch.from_numpy(rng.integers(0, top, shape)) for top, shape in ((3, 7), (4, 7), (4, (7, 5))))  # fmt: skip
     each = logits[users[:, None], torch.cat([items[:, None], negatives], 1)]
     F.cross_entropy(each, torch.zeros(7, dtype=torch.int64)).backward()
-    found = softmax_pull(logits.detach(), users, items, negatives)
+    found = softmax_gradient(logits.detach(), users, items, negatives)
     torch.testing.assert_close(found, logits.grad, rtol=1e-12, atol=1e-12)
 
 
 def test_the_popularity_model_sees_every_pair_once_an_epoch_and_only_unused_negatives():
     method = built(MF(dim=4), bias_epochs=2, negatives=20)
-    batches = list(method._bias_batches(3))
+    batches = list(method.bias_batches(3))
     pairs = [(user, item) for users, items, _ in batches for user, item in zip(users, items, strict=True)]
     known = list(zip(LOG.user, LOG.item, strict=True))
     assert sorted(pairs) == sorted(2 * known)
@@ -110,9 +111,9 @@ def test_margins_by_hand():
 def test_head_pairs_get_smaller_margins_than_niche_pairs():
     """Also where the backbone takes its negatives from the batch, which would teach nothing of popularity."""
     log = skewed_log()
-    method = built(MF(dim=64), log, negatives=32, bias_epochs=20, in_batch=True)
+    method = built(MF(dim=64), log, negatives=32, bias_epochs=20, batch_negatives=True)
     before = method.diagnostics()
-    method.renew(0, 0)
+    method.refresh(0, 0)
     shown = method.diagnostics()
     users, items = torch.from_numpy(log.user.astype(np.int64)), torch.from_numpy(log.item.astype(np.int64))
     margins, head = method.margins(users, items).numpy(), head_mask(log.item_counts)[log.item]
@@ -128,7 +129,7 @@ def test_each_phase_leaves_the_others_numbers_alone(backbone):
     trainer = Trainer(method, LOG, 0, TrainSettings(epochs=3, batch_size=64, lr=0.01))
     main = {name: value.clone() for name, value in method.backbone.state_dict().items()}
     bias = method.activity.clone(), method.popularity.clone()
-    method.renew(0, 0)
+    method.refresh(0, 0)
     assert all(torch.equal(main[name], value) for name, value in method.backbone.state_dict().items())
     learnt = method.activity.clone(), method.popularity.clone()
     assert not torch.equal(learnt[0], bias[0])
@@ -254,36 +255,36 @@ def cosines_by_hand(method):
 
 
 @pytest.mark.parametrize(
-    ("backbone", "in_batch"),
+    ("backbone", "batch_negatives"),
     [(WIDE_MF, False), (WIDE_MF, True), (WIDE_LIGHTGCN, True), (WIDE_LIGHTGCN, False), (WIDE_NEUMF, False)],
     ids=["mf", "mf in batch", "lightgcn in batch", "lightgcn", "neumf"],
 )
-def test_loss_by_hand(backbone, in_batch):
-    method = built(backbone(), temperature=0.3, weight=0.2, negatives=5, in_batch=in_batch, reg=0.1)
-    batch = a_batch(0 if in_batch else 5)
+def test_loss_by_hand(backbone, batch_negatives):
+    method = built(backbone(), temperature=0.3, bias_weight=0.2, negatives=5, batch_negatives=batch_negatives, reg=0.1)
+    batch = a_batch(0 if batch_negatives else 5)
     margins, cosines = method.margins(batch.users, batch.items).numpy(), cosines_by_hand(method)
     contrast, norms = 0.0, 0.0
     for row, (user, item) in enumerate(zip(batch.users.tolist(), batch.items.tolist(), strict=True)):
         angle = np.arccos(cosines[user, item])
         positive = np.cos(min(angle + margins[row], np.pi)) / 0.3
-        others = np.delete(batch.items.numpy(), row) if in_batch else batch.negatives[row].numpy()
+        others = np.delete(batch.items.numpy(), row) if batch_negatives else batch.negatives[row].numpy()
         negative = cosines[user, others] / 0.3
         contrast += (np.log(np.exp(positive) + np.exp(negative).sum()) - positive) / 6
         norms += float(method.backbone.ego_users(batch.users[row]).detach().square().sum()) / 6
         norms += float(method.backbone.ego_items(batch.items[row]).detach().square().sum()) / 6
-        if not in_batch:
+        if not batch_negatives:
             norms += float(method.backbone.ego_items(batch.negatives[row]).detach().square().sum()) / 30
     expected = 0.8 * contrast + 0.05 * norms
     assert float(method.loss(batch).detach()) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("in_batch", [False, True])
-def test_without_margins_it_is_the_plain_softmax_of_cosines(in_batch, monkeypatch):
-    method = built(WIDE_MF(), temperature=0.3, weight=0.0, in_batch=in_batch, reg=0.0)
-    batch = a_batch(0 if in_batch else 5)
+@pytest.mark.parametrize("batch_negatives", [False, True])
+def test_without_margins_it_is_the_plain_softmax_of_cosines(batch_negatives, monkeypatch):
+    method = built(WIDE_MF(), temperature=0.3, bias_weight=0.0, batch_negatives=batch_negatives, reg=0.0)
+    batch = a_batch(0 if batch_negatives else 5)
     monkeypatch.setattr(method, "margins", lambda users, _: torch.zeros(len(users), dtype=torch.float64))
     cosines = torch.from_numpy(cosines_by_hand(method))[batch.users]
-    if in_batch:
+    if batch_negatives:
         expected = F.cross_entropy(cosines[:, batch.items] / 0.3, torch.arange(6))
     else:
         each = cosines.gather(1, torch.cat([batch.items[:, None], batch.negatives], 1))
@@ -291,10 +292,10 @@ def test_without_margins_it_is_the_plain_softmax_of_cosines(in_batch, monkeypatc
     assert float(method.loss(batch).detach()) == pytest.approx(float(expected), rel=1e-10)
 
 
-@pytest.mark.parametrize("in_batch", [False, True])
-def test_the_length_of_a_row_does_not_matter(in_batch):
-    method = built(WIDE_MF(), in_batch=in_batch, reg=0.0)
-    batch = a_batch(0 if in_batch else 5)
+@pytest.mark.parametrize("batch_negatives", [False, True])
+def test_the_length_of_a_row_does_not_matter(batch_negatives):
+    method = built(WIDE_MF(), batch_negatives=batch_negatives, reg=0.0)
+    batch = a_batch(0 if batch_negatives else 5)
     first = method.loss(batch)
     first.backward()
     for table in (method.backbone.user_table, method.backbone.item_table):
@@ -315,7 +316,7 @@ def test_scores_of_both_kinds(backbone):
     with torch.no_grad():
         users, items = method.backbone.reps()
         for kind, expected in (("dot", method.backbone.score(users[:, None], items)), ("cos", cosines_by_hand(method))):
-            method.score = kind
+            method.settings = method.settings.replace(rank_by=kind)
             found = method.scores().block(EVERYBODY, 0, 30)
             assert np.allclose(found, np.asarray(expected), rtol=1e-5, atol=1e-5)
             assert np.allclose(method.score_user(users[3], items).numpy(), found[3], rtol=1e-5, atol=1e-5)
@@ -323,7 +324,7 @@ def test_scores_of_both_kinds(backbone):
 
 @pytest.mark.parametrize(("liked", "set_to"), [("dot", None), ("cos", None), ("dot", "cos")])
 def test_the_score_is_chosen_at_validations(liked, set_to):
-    method, tried = BCLoss(MF(dim=4), negatives=4, score=set_to), []
+    method, tried = BCLoss(MF(dim=4), negatives=4, rank_by=set_to), []
 
     def validate(table):
         tried.append(method.ranks_by)
@@ -332,7 +333,7 @@ def test_the_score_is_chosen_at_validations(liked, set_to):
     Trainer(method, LOG, 0, TrainSettings(epochs=1, batch_size=100, evaluate_every=2), validate).run()
     assert method.ranks_by == (set_to or liked)
     assert tried[:2] == ([set_to] * 2 if set_to else ["dot", "cos"])
-    again = BCLoss(MF(dim=4), score=set_to)
+    again = BCLoss(MF(dim=4), rank_by=set_to)
     again.build(LOG, stream(1, "other"))
     again.load_state_dict(method.state_dict())
     assert again.ranks_by == method.ranks_by
@@ -340,7 +341,7 @@ def test_the_score_is_chosen_at_validations(liked, set_to):
 
 def test_the_score_may_be_changed_after_training():
     model = BCLoss(MF(dim=4, init_std=1), negatives=4).fit(LOG, epochs=1)
-    dot, cos, left = (model.adjusted(score=kind).scores.block(EVERYBODY, 0, 30) for kind in ("dot", "cos", None))
+    dot, cos, left = (model.adjusted(rank_by=kind).scores.block(EVERYBODY, 0, 30) for kind in ("dot", "cos", None))
     assert np.array_equal(left, dot)
     users, items = (one.detach().norm(dim=1).numpy() for one in model.method.backbone.reps())
     assert np.allclose(dot, cos * users[:, None] * items, rtol=1e-4, atol=1e-5)
@@ -350,7 +351,7 @@ def test_groups_are_learnt():
     log = block_log()
     trained = BCLoss(MF(dim=16), negatives=16).fit(log, epochs=20, batch_size=128, lr=0.02)
     histories = [list(range(first, first + 4)) for first in (0, 32)]  # half of the items of a group
-    for model in (trained.adjusted(score="dot"), trained.adjusted(score="cos")):
+    for model in (trained.adjusted(rank_by="dot"), trained.adjusted(rank_by="cos")):
         lists = top_n(model.scores, np.arange(len(log.users), dtype=np.int32), 20)
         assert evaluate_lists(lists, log, log, n=[20]).values["ndcg@20"] > 0.9
         found = [np.isin(model.fold_in(one, n=4)["item_id"].to_numpy(), np.add(one, 4)).mean() for one in histories]
@@ -366,10 +367,10 @@ def test_groups_are_learnt():
         ({"temperature": 0}, "temperature is 0; expected a number above 0"),
         ({"bias_temperature": -1}, "bias_temperature is -1"),
         ({"bias_epochs": 0}, "bias_epochs is 0; expected a whole number from 1 up"),
-        ({"weight": 1}, "weight is 1; expected a number of at least 0 and at most 0.999"),
+        ({"bias_weight": 1}, "bias_weight is 1; expected a number of at least 0 and at most 0.999"),
         ({"negatives": 0}, "negatives is 0"),
-        ({"in_batch": "yes"}, "in_batch is 'yes'; expected True, False or None"),
-        ({"score": "norm"}, "score is 'norm'; expected one of dot, cos"),
+        ({"batch_negatives": "yes"}, "batch_negatives is 'yes'; expected true or false"),
+        ({"rank_by": "norm"}, "rank_by is 'norm'; expected one of dot, cos"),
     ],
 )
 def test_bad_settings(settings, words):
@@ -378,10 +379,11 @@ def test_bad_settings(settings, words):
 
 
 def test_settings_by_backbone():
-    found = {one.name: (BCLoss(one).negative_count, BCLoss(one).in_batch) for one in (MF(), NeuMF(), LightGCN())}
+    settings = {one.name: BCLoss(one).settings for one in (MF(), NeuMF(), LightGCN())}
+    found = {name: (one.negatives, one.batch_negatives) for name, one in settings.items()}
     assert found == {"mf": (128, False), "neumf": (32, False), "lightgcn": (128, True)}
     with pytest.raises(ConfigError, match="NeuMF scores pairs one by one"):
-        BCLoss(NeuMF(), in_batch=True)
+        BCLoss(NeuMF(), batch_negatives=True)
 
 
 def test_a_backbone_without_angles_is_refused():
@@ -393,4 +395,11 @@ def test_a_user_of_all_items_is_refused():
     pairs = np.array([0, 0, 1], np.int32), np.array([0, 1, 0], np.int32)
     log = Interactions.from_codes(pl.Series(range(2)), pl.Series(range(2)), *pairs)
     with pytest.raises(DataError, match="user 0 has used all 2 items"):
-        built(MF(), log, in_batch=True)
+        built(MF(), log, batch_negatives=True)
+
+
+def test_settings_of_version_0_1():
+    old = {"temperature": 0.2, "bias_temperature": 0.3, "bias_epochs": 2, "weight": 0.4, "negatives": 9}
+    old |= {"in_batch": False, "score": "cos", "reg": 0.5}
+    found = BCLoss.Settings.parse(renamed("bc_loss", old))
+    assert (found.bias_weight, found.batch_negatives, found.rank_by) == (0.4, False, "cos")

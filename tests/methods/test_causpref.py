@@ -13,6 +13,7 @@ from icpe.metrics import evaluate_lists
 from icpe.ranking import top_n
 from icpe.ranking.tables import DotScores
 from icpe.rng import stream
+from icpe.runs.earlier_versions import renamed
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
@@ -48,7 +49,7 @@ def arrays(method):
     """W, A, E_p, E_v, β_p, β_v from the parameters."""
 
     def near(change):
-        return np.eye(*change.shape) + method.dense_lr * change.detach().double().numpy()
+        return np.eye(*change.shape) + method.settings.map_lr * change.detach().double().numpy()
 
     links = method.item_links_raw.detach().double().numpy().copy()
     np.fill_diagonal(links, 0)
@@ -70,7 +71,7 @@ def test_contract(backbone):
 
 @pytest.mark.parametrize("backbone", SMALL[:2], ids=["mf", "neumf"])
 def test_contract_without_the_item(backbone):
-    check_method(lambda one: CausPref(one, preference="itemfree", candidates=1, width=3), [backbone])
+    check_method(lambda one: CausPref(one, preference="itemfree", candidates=1, encoder_width=3), [backbone])
 
 
 def test_cycles_are_counted():
@@ -123,12 +124,12 @@ def test_gradients_of_pairs(reg):
     def closed(*values):
         return loss_of_pairs(*values[:4], Matching(*values[4:]), 0.8, 0.6, reg)
 
-    def plain(users, both, user_links, item_links, matrix, shift, pull):
-        preferences = torch.cat([users, users]) @ user_links.T + both @ item_links
-        scores = (preferences * (both @ matrix + shift)).sum(1) + both @ pull
+    def plain(users, items, user_links, item_links, matrix, shift, item_term):
+        preferences = torch.cat([users, users]) @ user_links.T + items @ item_links
+        scores = (preferences * (items @ matrix + shift)).sum(1) + items @ item_term
         value = 0.8 * functional.softplus(scores[5:] - scores[:5]).mean()
         value = value + 0.6 * (preferences[:5] - outside).square().sum(1).mean() / 4
-        return value + reg / 2 * (users.square().sum() + both.square().sum()) / 5
+        return value + reg / 2 * (users.square().sum() + items.square().sum()) / 5
 
     torch.testing.assert_close(closed(*inputs), plain(*inputs))
     assert torch.autograd.gradcheck(plain, inputs)
@@ -141,9 +142,10 @@ def test_gradients_of_pairs(reg):
 @pytest.mark.parametrize("width", [None, 2, 7])
 @pytest.mark.parametrize("backbone", [MF, LightGCN])
 def test_loss_from_the_formula(backbone, width, preference):
-    settings = {"ranking": 0.9, "reconstruction": 0.4, "eta": 2.0, "sparsity": 0.7, "map_sparsity": 0.01, "reg": 0.02}
+    settings = {"ranking_weight": 0.9, "reconstruction_weight": 0.4, "acyclicity_weight": 2.0}
+    settings |= {"item_sparsity": 0.7, "user_sparsity": 0.01, "reg": 0.02}
     model = backbone(dim=5, init_std=0.5)
-    method = CausPref(model, **settings, candidates=1, dense_lr=0.5, preference=preference, width=width)
+    method = CausPref(model, **settings, candidates=1, map_lr=0.5, preference=preference, encoder_width=width)
     method = shaken(built(method, double=True)).eval()
     batch = batch_of(1)
     found = float(method.loss(batch).detach())
@@ -173,7 +175,7 @@ def test_loss_from_the_formula(backbone, width, preference):
 def test_loss_of_neumf_from_the_formula(preference):
     """The head stays, and the preference stands for the user."""
     model = NeuMF(dim=3, layers=(4, 2), init_std=0.5)
-    method = shaken(built(CausPref(model, candidates=1, dense_lr=0.5, preference=preference, reg=0.0), double=True))
+    method = shaken(built(CausPref(model, candidates=1, map_lr=0.5, preference=preference, reg=0.0), double=True))
     assert not hasattr(method, "item_change")
     batch = batch_of(1)
     user_links, links = (torch.from_numpy(one) for one in arrays(method))
@@ -195,7 +197,7 @@ def test_loss_of_neumf_from_the_formula(preference):
 @pytest.mark.parametrize("backbone", [MF, NeuMF], ids=["mf", "neumf"])
 def test_gradients_of_all_parameters_by_differences(backbone, preference):
     model = backbone(dim=3, init_std=0.5)
-    method = CausPref(model, candidates=1, dense_lr=0.5, preference=preference, reconstruction=0.0, reg=0.1)
+    method = CausPref(model, candidates=1, map_lr=0.5, preference=preference, reconstruction_weight=0.0, reg=0.1)
     method = shaken(built(method, double=True))
     batch, rng = batch_of(1), np.random.default_rng(0)
     torch.autograd.backward(method.loss(batch))
@@ -212,7 +214,7 @@ def test_gradients_of_all_parameters_by_differences(backbone, preference):
 
 
 def test_items_that_are_predicted_get_no_gradient_from_it():
-    method = built(CausPref(MF(dim=4, init_std=0.5), ranking=0.0, candidates=1, reg=0.0), double=True)
+    method = built(CausPref(MF(dim=4, init_std=0.5), ranking_weight=0.0, candidates=1, reg=0.0), double=True)
     with torch.no_grad():
         method.item_links_raw.zero_()
     torch.autograd.backward(method.loss(batch_of(1)))
@@ -233,7 +235,7 @@ def test_without_a_graph_it_is_bpr(backbone, preference):
         trainer.run()
         return method.backbone.user_table.detach(), method.backbone.item_table.detach()
 
-    causal = run(CausPref(backbone(dim=8), reconstruction=0.0, candidates=1, preference=preference))
+    causal = run(CausPref(backbone(dim=8), reconstruction_weight=0.0, candidates=1, preference=preference))
     for one, other in zip(causal, run(Normal(backbone(dim=8), loss="bpr")), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
@@ -245,7 +247,7 @@ def test_without_a_graph_it_is_bpr(backbone, preference):
     ids=["mf", "neumf", "own"],
 )
 def test_ranking_equals_scores_of_pairs(backbone, preference):
-    method = shaken(built(CausPref(backbone(), dense_lr=1.0, preference=preference))).eval()
+    method = shaken(built(CausPref(backbone(), map_lr=1.0, preference=preference))).eval()
     with torch.no_grad():
         found = method.scores().block(np.arange(40), 0, 30)
         users, items = method.backbone.reps()
@@ -290,7 +292,7 @@ def test_far_items_are_drawn_more_often():
 
 def test_negatives_are_drawn_by_the_preference_without_the_item():
     """With a low temperature the farthest from p̄_u is taken, and only that one is trained and regularised."""
-    method = CausPref(MF(dim=4, init_std=0.5), candidates=5, temperature=1e-4, dense_lr=0.5, reg=0.5)
+    method = CausPref(MF(dim=4, init_std=0.5), candidates=5, temperature=1e-4, map_lr=0.5, reg=0.5)
     method = shaken(built(method, double=True))
     batch = batch_of(5)
     user_links, links = arrays(method)[:2]
@@ -299,7 +301,7 @@ def test_negatives_are_drawn_by_the_preference_without_the_item():
     offered = item[batch.negatives]
     cosine = np.einsum("nd,nqd->nq", wanted, offered) / np.linalg.norm(offered, axis=2)
     farthest = batch.negatives[torch.arange(6), torch.from_numpy(cosine.argmin(1))]
-    alone = built(CausPref(MF(dim=4, init_std=0.5), candidates=1, dense_lr=0.5, reg=0.5), double=True)
+    alone = built(CausPref(MF(dim=4, init_std=0.5), candidates=1, map_lr=0.5, reg=0.5), double=True)
     alone.load_state_dict(method.state_dict())
     expected = float(alone.loss(Batch(batch.users, batch.items, farthest[:, None])).detach())
     assert float(method.loss(batch).detach()) == pytest.approx(expected, rel=1e-12)  # torch's own generator
@@ -309,7 +311,7 @@ def test_negatives_are_drawn_by_the_preference_without_the_item():
 def test_dense_matrices_take_smaller_steps():
     """Adam's first step is the learning rate, whatever the gradient."""
     for share in (1.0, 0.1, 0.01):
-        method = CausPref(MF(dim=4, init_std=0.5), dense_lr=share)
+        method = CausPref(MF(dim=4, init_std=0.5), map_lr=share)
         trainer = Trainer(method, LOG, 0, TrainSettings(epochs=1, batch_size=1000, lr=0.002))
         before = [method.user_links().detach(), method.item_links().detach().clone()]
         trainer.run()
@@ -344,11 +346,11 @@ def test_what_it_shows_of_itself():
     [
         ({"candidates": 0}, "candidates is 0"),
         ({"temperature": 0.0}, "temperature is 0.0; expected a number above 0"),
-        ({"reconstruction": -1}, "reconstruction is -1"),
-        ({"eta": float("nan")}, "eta is nan"),
-        ({"dense_lr": "fast"}, "dense_lr is 'fast'"),
+        ({"reconstruction_weight": -1}, "reconstruction_weight is -1"),
+        ({"acyclicity_weight": float("nan")}, "acyclicity_weight is nan"),
+        ({"map_lr": "fast"}, "map_lr is 'fast'"),
         ({"preference": "both"}, "preference is 'both'; expected one of conditional, itemfree"),
-        ({"width": 0}, "width is 0"),
+        ({"encoder_width": 0}, "encoder_width is 0"),
         ({"reg": -1.0}, "reg is -1.0"),
     ],
 )
@@ -358,5 +360,14 @@ def test_bad_settings(settings, message):
 
 
 def test_the_usual_settings_are_among_those_to_search():
-    settings = CausPref(MF()).settings()
-    assert all(settings[name] in values for name, values in CausPref.search.items())
+    settings, searched = CausPref(MF()).settings.as_dict(), CausPref.Settings.search_space()
+    assert set(searched) == {"reconstruction_weight", "acyclicity_weight", "candidates", "map_lr"}
+    assert all(settings[name] in values for name, values in searched.items())
+
+
+def test_settings_of_version_0_1():
+    old = {"ranking": 0.1, "reconstruction": 0.2, "eta": 0.3, "sparsity": 0.4, "map_sparsity": 0.5, "candidates": 3}
+    old |= {"temperature": 0.6, "dense_lr": 0.7, "preference": "itemfree", "width": 8, "reg": 0.5}
+    found = CausPref.Settings.parse(renamed("causpref", old))
+    assert (found.ranking_weight, found.reconstruction_weight, found.acyclicity_weight) == (0.1, 0.2, 0.3)
+    assert (found.item_sparsity, found.user_sparsity, found.map_lr, found.encoder_width) == (0.4, 0.5, 0.7, 8)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from icpe import MF, Normal
+from icpe.methods.normal import NormalSettings
 from icpe.metrics import evaluate_lists
 from icpe.ranking import top_n
 from icpe.ranking.tables import DotScores
@@ -35,18 +36,15 @@ def test_groups_are_learnt(loss):
     assert ndcg(model.scores) > 0.9
 
 
-class NotPlain(Normal):
-    def settings(self):
-        return {**super().settings(), "reg": torch.tensor(1.0)}
+class Undescribed(Normal):
+    class Settings(NormalSettings):
+        power: float = 1.0
 
 
 class Forgets(Normal):
-    def __init__(self, backbone, power=1.0):
-        super().__init__(backbone)
-        self.power = power
-
-    def settings(self):
-        return {"power": 2 * self.power}
+    def __init__(self, backbone, **settings):
+        super().__init__(backbone, **settings)
+        self.settings = self.settings.replace(temperature=2 * self.settings.temperature)
 
 
 class EarlyParameters(Normal):
@@ -135,14 +133,14 @@ class HiddenCoefficient(Normal):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (NotPlain, "JSON serializable"),
-        (Forgets, "made of its settings.. it has others"),
+        (Undescribed, "power.* have no description"),
+        (Forgets, "rebuilt from its settings it has others"),
         (EarlyParameters, "the constructor makes parameters"),
         (Unused, "parameter unused gets no gradient from a batch"),
         (TouchesOthers, "a step moves rows .* of backbone.user_table, which are not in the batch"),
         (MovesFrozen, "a step moves (rows .* of )?backbone.item_table"),
         (LogOfASpread, "a batch of 1 and .* the loss is nan"),
-        (ReadsTheWholeTable, "reads backbone.item_table as a whole"),
+        (ReadsTheWholeTable, "a step moves rows .* of backbone.item_table, which are not in the batch"),
         (VectorLoss, "the loss has the shape .1,.; expected one number"),
         (OwnRandomness, "two runs with one seed have other losses"),
         (OtherScores, "scores.. gives .* score_user"),

@@ -16,11 +16,11 @@ from icpe.errors import DataError
 from icpe.methods.cpr import CPR, Layout, shares
 from icpe.ranking import top_n
 from icpe.rng import stream
+from icpe.runs.earlier_versions import renamed
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, check_method
-from icpe.train.drawing import Drawn
-from icpe.train.method import Batch
+from icpe.train.batch import Batch, SampledBatch
 from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=40, items=30, pairs=300)
@@ -49,13 +49,13 @@ def built(method, log=LOG):
 
 
 def batch_of(method, size=16, log=LOG, seed=0):
-    return Batch.of(next(Sampler(log, method.negatives, size, seed, method.draw).epoch(0)))
+    return Batch.of(next(Sampler(log, method.negatives, size, seed, method.sample).epoch(0)))
 
 
 def samples(drawn, kinds):
     """The samples of a batch as lists of (user, item), by k."""
     users, items, found, at = drawn.users.tolist(), drawn.items.tolist(), {}, 0
-    for k, count in zip(kinds, drawn.marks.tolist()[1:], strict=True):
+    for k, count in zip(kinds, drawn.labels.tolist()[1:], strict=True):
         found[k] = []
         for _ in range(count):
             found[k].append(list(zip(users[at : at + k], items[at : at + k], strict=True)))
@@ -78,16 +78,16 @@ def scorer(method):
 
 @pytest.mark.parametrize("backbone", [*SMALL, Distance], ids=["mf", "neumf", "lightgcn", "own"])
 def test_contract(backbone):
-    check_method(lambda one: CPR(one, rate=3.0), [backbone])
+    check_method(lambda one: CPR(one, oversampling=3.0), [backbone])
 
 
-@pytest.mark.parametrize("settings", [{"rate": 1.0, "k_max": 4}, {"k_only": True}], ids=str)
+@pytest.mark.parametrize("settings", [{"oversampling": 1.0, "max_pairs": 4}, {"only_max_pairs": True}], ids=str)
 def test_contract_of_variants(settings):
     check_method(lambda one: CPR(one, **settings), SMALL[:1])
 
 
 @pytest.mark.parametrize(
-    ("size", "kinds", "ratio", "expected"),
+    ("size", "number", "ratio", "expected"),
     [
         (1024, 2, 3, [768, 256]),
         (2048, 2, 3, [1536, 512]),
@@ -97,33 +97,33 @@ def test_contract_of_variants(settings):
         (3, 5, 1, [1, 1, 1, 0, 0]),  # rounded alone, these would be five
     ],
 )
-def test_shares_of_samples(size, kinds, ratio, expected):
-    assert shares(size, kinds, ratio) == expected
+def test_shares_of_samples(size, number, ratio, expected):
+    assert shares(size, number, ratio) == expected
 
 
-def test_as_many_samples_are_drawn_and_kept_as_the_rate_says(monkeypatch):
+def test_as_many_samples_are_drawn_and_kept_as_the_oversampling_says(monkeypatch):
     log = skewed_log(users=500, items=300, pairs=5000)
-    method = built(CPR(MF(dim=4, init_std=0.1), k_max=3, ratio=3, rate=3), log)
+    method = built(CPR(MF(dim=4, init_std=0.1), max_pairs=3, ratio=3, oversampling=3), log)
     drawn = batch_of(method, 2048, log)
-    assert drawn.marks.tolist() == [2048, 4608, 1536]
+    assert drawn.labels.tolist() == [2048, 4608, 1536]
     assert len(drawn.users) == 2 * 4608 + 3 * 1536
     seen = []
-    plain = CPR._excess
-    monkeypatch.setattr(CPR, "_excess", lambda *args: seen.append(plain(*args)) or seen[-1])
+    plain = CPR.excess
+    monkeypatch.setattr(CPR, "excess", lambda *args: seen.append(plain(*args)) or seen[-1])
     method.loss(drawn)
     assert [len(one) for one in seen] == [6144, 2048]
     assert [one.requires_grad for one in seen] == [False, True]
 
 
-def test_a_rate_that_is_no_binary_number_is_not_rounded_up():
-    method = built(CPR(MF(dim=2), rate=1.1, k_only=True, k_max=2))
+def test_an_oversampling_that_is_no_binary_number_is_not_rounded_up():
+    method = built(CPR(MF(dim=2), oversampling=1.1, only_max_pairs=True, max_pairs=2))
     assert 1.1 * 50 > 55
-    assert batch_of(method, 50).marks.tolist() == [50, 55]
+    assert batch_of(method, 50).labels.tolist() == [50, 55]
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_no_crossed_pair_is_in_training(k):
-    method = built(CPR(MF(dim=2), k_max=k, k_only=True, rate=2))
+    method = built(CPR(MF(dim=2), max_pairs=k, only_max_pairs=True, oversampling=2))
     drawn = batch_of(method, 200)
     for sample in samples(drawn, [k])[k]:
         assert set(sample) <= PAIRS
@@ -141,9 +141,9 @@ def test_samples_are_uniform_over_all_that_are_allowed(k):
         for rows in itertools.product(range(len(pairs)), repeat=k)
         if not {(pairs[rows[t]][0], pairs[rows[(t + 1) % k]][1]) for t in range(k)} & set(pairs)
     }
-    method = built(CPR(MF(dim=2), k_max=k, k_only=True, rate=1), log)
+    method = built(CPR(MF(dim=2), max_pairs=k, only_max_pairs=True, oversampling=1), log)
     number = 400 * len(allowed)
-    found = Counter(tuple(row) for row in method._samples(k, number, np.random.default_rng(1)).tolist())
+    found = Counter(tuple(row) for row in method.draw_samples(k, number, np.random.default_rng(1)).tolist())
     assert set(found) == allowed
     counts = np.array(list(found.values()))
     # Chi-square: its mean is the degrees of freedom, its variance twice that.
@@ -156,9 +156,9 @@ def test_samples_are_uniform_over_all_that_are_allowed(k):
 
 def test_other_steps_have_other_samples():
     method = built(CPR(MF(dim=2)))
-    one, two = itertools.islice(Sampler(LOG, method.negatives, 16, 0, method.draw).epoch(0), 2)
+    one, two = itertools.islice(Sampler(LOG, method.negatives, 16, 0, method.sample).epoch(0), 2)
     assert not np.array_equal(one.users, two.users)
-    again = next(Sampler(LOG, method.negatives, 16, 0, method.draw).epoch(0))
+    again = next(Sampler(LOG, method.negatives, 16, 0, method.sample).epoch(0))
     assert np.array_equal(one.users, again.users)
     assert np.array_equal(one.rows, again.rows)
     assert np.array_equal(LOG.user[one.rows], one.users)
@@ -175,16 +175,16 @@ def test_data_without_samples():
 
 
 @pytest.mark.parametrize("backbone", [MF(dim=4, init_std=0.5), NeuMF(dim=4, layers=(8, 4), init_std=0.5), Distance()])
-@pytest.mark.parametrize("rate", [1, 2.5])
-def test_loss_is_the_formula(backbone, rate):
-    method = built(CPR(backbone, k_max=4, ratio=2, rate=rate, reg=0.3)).eval()
+@pytest.mark.parametrize("oversampling", [1, 2.5])
+def test_loss_is_the_formula(backbone, oversampling):
+    method = built(CPR(backbone, max_pairs=4, ratio=2, oversampling=oversampling, reg=0.3)).eval()
     drawn = batch_of(method, 14)
     found = samples(drawn, [2, 3, 4])
-    assert [len(found[k]) for k in (2, 3, 4)] == [math.ceil(rate * share) for share in (8, 4, 2)]
+    assert [len(found[k]) for k in (2, 3, 4)] == [math.ceil(oversampling * share) for share in (8, 4, 2)]
     with torch.no_grad():
         score = scorer(method)
         ranked = sorted((excess(score, sample), sample) for k in found for sample in found[k])[:14]
-        # With rate 1, all are kept: the plain mean.
+        # Without oversampling all samples are kept, which gives the plain mean.
         expected = np.mean([np.log1p(np.exp(-x)) for x, _ in ranked])
         users, items = zip(*[pair for _, sample in ranked for pair in sample], strict=True)
         for ego, codes in ((method.backbone.ego_users, users), (method.backbone.ego_items, items)):
@@ -194,7 +194,7 @@ def test_loss_is_the_formula(backbone, rate):
 
 @pytest.mark.parametrize("make", [lambda: MF(dim=3, init_std=0.5), lambda: NeuMF(dim=2, layers=(4, 2), init_std=0.5)])
 def test_gradient_is_that_of_the_value(make):
-    method = built(CPR(make(), rate=2, reg=0.1)).eval()
+    method = built(CPR(make(), oversampling=2, reg=0.1)).eval()
     drawn = batch_of(method, 6)
     method.loss(drawn).backward()
     rng = np.random.default_rng(0)
@@ -210,10 +210,10 @@ def test_gradient_is_that_of_the_value(make):
         assert slope == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-4, abs=1e-8)
 
 
-@pytest.mark.parametrize("rate", [1, 3])
-def test_what_belongs_to_a_user_or_an_item_alone_cancels(rate):
+@pytest.mark.parametrize("oversampling", [1, 3])
+def test_what_belongs_to_a_user_or_an_item_alone_cancels(oversampling):
     """The defining invariance: s + a_u + b_i has the same loss, and a and b get no gradient."""
-    plain, biased = built(CPR(Distance(), rate=rate, reg=0.0)), built(CPR(Biased(), rate=rate, reg=0.0))
+    plain, biased = (built(CPR(one(), oversampling=oversampling, reg=0.0)) for one in (Distance, Biased))
     biased.load_state_dict(plain.state_dict(), strict=False)
     drawn = batch_of(plain, 64)
     losses = [method.loss(drawn) for method in (plain, biased)]
@@ -226,7 +226,7 @@ def test_what_belongs_to_a_user_or_an_item_alone_cancels(rate):
 
 
 def test_two_pairs_are_the_mean_of_two_bpr_margins():
-    method = built(CPR(MF(dim=4, init_std=1.0), k_max=2, rate=1, reg=0.0))
+    method = built(CPR(MF(dim=4, init_std=1.0), max_pairs=2, oversampling=1, reg=0.0))
     drawn = batch_of(method, 20)
     (u1, u2), (i1, i2) = drawn.users.view(-1, 2).T, drawn.items.view(-1, 2).T
     users, items = method.backbone.reps()
@@ -237,12 +237,12 @@ def test_two_pairs_are_the_mean_of_two_bpr_margins():
 
 
 def test_where_a_sample_begins_does_not_matter():
-    method = built(CPR(MF(dim=4, init_std=1.0), k_max=4, k_only=True, rate=1))
+    method = built(CPR(MF(dim=4, init_std=1.0), max_pairs=4, only_max_pairs=True, oversampling=1))
     drawn = batch_of(method, 9)
     turned = [codes.view(-1, 4).roll(1, 1).reshape(-1) for codes in (drawn.users, drawn.items)]
     mirrored = [codes.view(-1, 4).flip(1).reshape(-1) for codes in (drawn.users, drawn.items)]
     plain, same, other = (
-        method.loss(Batch(*codes, drawn.negatives, drawn.marks)).item()
+        method.loss(Batch(*codes, drawn.negatives, drawn.labels)).item()
         for codes in ((drawn.users, drawn.items), turned, mirrored)
     )
     assert plain == pytest.approx(same, rel=1e-12)
@@ -261,7 +261,7 @@ def test_layout_chooses_whole_samples():
 
 
 def test_the_output_bias_of_neumf_gets_no_gradient():
-    method = built(CPR(NeuMF(dim=4, layers=(8, 4), init_std=0.5), rate=2, reg=0.0))
+    method = built(CPR(NeuMF(dim=4, layers=(8, 4), init_std=0.5), oversampling=2, reg=0.0))
     method.loss(batch_of(method, 32)).backward()
     found = {name: value.grad for name, value in method.named_parameters() if value.grad is not None}
     biases = [grad for grad in found.values() if grad.numel() == 1]
@@ -270,12 +270,14 @@ def test_the_output_bias_of_neumf_gets_no_gradient():
     assert max(float(grad.abs().max()) for grad in found.values()) > 1e-4
 
 
-def test_usual_rate_goes_by_the_cost_of_a_score():
-    rates = [CPR(backbone).rate for backbone in (MF(), LightGCN(), NeuMF(), Distance())]
-    assert rates == [3.0, 3.0, 1.0, 1.0]
-    for name, values in CPR.search.items():
-        assert CPR(MF()).settings()[name] in values
-        assert CPR(NeuMF()).settings()[name] in values
+def test_default_oversampling_depends_on_the_cost_of_a_score():
+    found = [CPR(backbone).settings.oversampling for backbone in (MF(), LightGCN(), NeuMF(), Distance())]
+    assert found == [3.0, 3.0, 1.0, 1.0]
+    searched = CPR.Settings.search_space()
+    assert set(searched) == {"max_pairs", "ratio", "oversampling"}
+    for name, values in searched.items():
+        assert CPR(MF()).settings.as_dict()[name] in values
+        assert CPR(NeuMF()).settings.as_dict()[name] in values
 
 
 def test_lists_are_less_popular_than_those_of_normal():
@@ -304,11 +306,11 @@ def test_loss_of_a_new_user_is_pairwise():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"k_max": 1}, "k_max is 1; expected a whole number from 2 up"),
-        ({"k_max": 2.0}, "k_max is 2.0"),
+        ({"max_pairs": 1}, "max_pairs is 1; expected a whole number from 2 up"),
+        ({"max_pairs": 2.0}, "max_pairs is 2.0"),
         ({"ratio": 0}, "ratio is 0; expected a number above 0"),
-        ({"rate": 0.5}, "rate is 0.5; expected a number of at least 1"),
-        ({"k_only": 2}, "k_only is 2; expected true or false"),
+        ({"oversampling": 0.5}, "oversampling is 0.5; expected a number of at least 1"),
+        ({"only_max_pairs": 2}, "only_max_pairs is 2; expected true or false"),
         ({"reg": -1}, "reg is -1"),
     ],
 )
@@ -318,8 +320,15 @@ def test_bad_settings(settings, message):
 
 
 def test_what_was_drawn_for_the_step_counts_samples_only():
-    method = built(CPR(MF(dim=2), rate=1))
+    method = built(CPR(MF(dim=2), oversampling=1))
     empty = np.empty(0, np.int64)
-    drawn = method.draw(Drawn(np.zeros(5, np.int64), empty, empty, empty), 0, np.random.default_rng(0))
-    assert drawn.marks.tolist() == [5, 4, 1]
+    given = SampledBatch(np.zeros(5, np.int64), empty, empty, empty)
+    drawn = method.sample(given, 0, np.random.default_rng(0))
+    assert drawn.labels.tolist() == [5, 4, 1]
     assert len(drawn.users) == 11
+
+
+def test_settings_of_version_0_1():
+    old = {"k_max": 4, "ratio": 2.0, "k_only": True, "rate": 2.5, "reg": 0.5}
+    found = CPR.Settings.parse(renamed("cpr", old))
+    assert (found.max_pairs, found.ratio, found.only_max_pairs, found.oversampling) == (4, 2.0, True, 2.5)

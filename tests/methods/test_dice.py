@@ -13,18 +13,21 @@ from torch.nn.functional import softplus
 from icpe import MF, ConfigError, LightGCN, NeuMF, Normal
 from icpe.data.interactions import Interactions
 from icpe.methods._parts.distance_correlation import DistanceCorrelation
-from icpe.methods.dice import DICE, MarginSampler, _Products, first_places
+from icpe.methods._parts.popularity_margin import PopularityMarginSampler
+from icpe.methods.dice import DICE, first_positions, products_with_penalty
 from icpe.ranking.tables import DotScores, SumScores
 from icpe.rng import stream
+from icpe.runs.earlier_versions import renamed
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, check_method
 from icpe.train import Trainer, TrainSettings
-from icpe.train.method import Batch
+from icpe.train.batch import Batch
 from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=40, items=30, pairs=400)
-DRAWING = {"pool": 2, "margin": 1.0}  # small enough for the sets to be there in small logs
+WITHOUT_CAUSES = {"interest_weight": 0.0, "conformity_weight": 0.0}
+SAMPLING = {"min_candidates": 2, "margin": 1.0}  # small enough for small logs to have candidates
 
 
 def built(method, log=LOG):
@@ -33,7 +36,7 @@ def built(method, log=LOG):
 
 
 def batch_of(method, size=16, log=LOG):
-    return Batch.of(next(Sampler(log, method.negatives, size, 0, method.draw).epoch(0)))
+    return Batch.of(next(Sampler(log, method.negatives, size, 0, method.sample).epoch(0)))
 
 
 def naive_correlation(first, second):
@@ -49,17 +52,24 @@ def naive_correlation(first, second):
 
 @pytest.mark.parametrize("backbone", SMALL, ids=["mf", "neumf", "lightgcn"])
 def test_contract(backbone):
-    check_method(lambda one: DICE(one, **DRAWING), [backbone])
+    check_method(lambda one: DICE(one, **SAMPLING), [backbone])
 
 
 def test_contract_of_a_variant():
-    settings = {"pool": 40, "b": 0.3, "discrepancy": "l2", "kappa": 1e-3, "infer": "interest", "negatives": 1}
+    settings = {
+        "min_candidates": 40,
+        "conformity_weight": 0.3,
+        "discrepancy": "l2",
+        "discrepancy_weight": 1e-3,
+        "rank_by": "interest",
+        "negatives": 1,
+    }
     check_method(lambda one: DICE(one, **settings), SMALL[:1])
 
 
 def test_contract_of_two_whole_channels_of_any_backbone():
-    check_method(lambda one: DICE(one, size="full", infer="interest", **DRAWING), [Distance])
-    with pytest.raises(ConfigError, match="no form of half the width.*size='full'"):
+    check_method(lambda one: DICE(one, size="full", rank_by="interest", **SAMPLING), [Distance])
+    with pytest.raises(ConfigError, match="no form of half the width.*full"):
         DICE(Distance())
 
 
@@ -88,12 +98,12 @@ def sets(log, user, item, margin):
 def test_every_positive_of_a_tiny_log_draws_as_the_rule_says(margin, pool):
     log, draws, count = tiny_log(), 600, 2
     assert log.item_counts.tolist() == list(range(9))
-    sampler, rng = MarginSampler(log, pool), np.random.default_rng(0)
+    sampler, rng = PopularityMarginSampler(log, pool), np.random.default_rng(0)
     users, items = log.user.astype(np.int64), log.item.astype(np.int64)
     given = np.full((len(log), count), -1)
     for place, user in enumerate(users):
         given[place] = sorted(set(range(9)) - set(items[users == user].tolist()))[:1] * 2
-    drawn, marks = zip(*(sampler.draw(users, items, given, margin, rng) for _ in range(draws)), strict=True)
+    drawn, marks = zip(*(sampler.sample(users, items, given, margin, rng) for _ in range(draws)), strict=True)
     kinds = Counter()
     for place, (user, item) in enumerate(zip(users, items, strict=True)):
         more, less = sets(log, user, item, margin)
@@ -134,10 +144,10 @@ def test_every_positive_of_a_tiny_log_draws_as_the_rule_says(margin, pool):
 
 def test_sampler_on_a_larger_log():
     log = skewed_log(users=300, items=400, pairs=9000)
-    sampler, rng = MarginSampler(log, 20), np.random.default_rng(0)
+    sampler, rng = PopularityMarginSampler(log, 20), np.random.default_rng(0)
     users, items, counts = log.user.astype(np.int64), log.item.astype(np.int64), log.item_counts
     fallback = np.full((len(log), 4), -1)
-    drawn, more = sampler.draw(users, items, fallback, 7.5, rng)
+    drawn, more = sampler.sample(users, items, fallback, 7.5, rng)
     given = (drawn == -1).any(1)
     assert given.mean() < 0.2
     drawn, more, users, items = drawn[~given], more[~given], users[~given], items[~given]
@@ -160,10 +170,10 @@ def test_sampler_on_a_larger_log():
 
 def test_draws_of_a_set_as_small_as_their_number_take_all_of_it():
     log = tiny_log()
-    sampler = MarginSampler(log, 1)
+    sampler = PopularityMarginSampler(log, 1)
     user, item = np.array([5]), np.array([8])  # n = 8: nobody is more popular; less than 4: items 0 to 3, all unused
     assert sets(log, 5, 8, 0.0) == (set(), {0, 1, 2, 3})
-    drawn, more = sampler.draw(user, item, np.full((1, 4), -1), 0.0, np.random.default_rng(0))
+    drawn, more = sampler.sample(user, item, np.full((1, 4), -1), 0.0, np.random.default_rng(0))
     assert sorted(drawn[0].tolist()) == [0, 1, 2, 3]
     assert not more.any()
 
@@ -172,7 +182,9 @@ def test_given_negatives_are_marked_by_plain_popularity():
     user, item = np.array([(0, 0), (1, 1), (2, 2), (3, 2)], np.int32).T  # counts 1, 1, 2 and 0
     log = Interactions.from_codes(pl.Series(range(4)), pl.Series(range(4)), user, item)
     given = np.array([[1, 2, 3]])
-    drawn, more = MarginSampler(log, 40).draw(np.array([0]), np.array([0]), given, 5.0, np.random.default_rng(0))
+    drawn, more = PopularityMarginSampler(log, 40).sample(
+        np.array([0]), np.array([0]), given, 5.0, np.random.default_rng(0)
+    )
     assert drawn.tolist() == given.tolist()
     assert more.tolist() == [[False, True, False]]
 
@@ -188,24 +200,24 @@ def test_margin_goes_by_the_data_and_decays():
     assert built(DICE(MF(dim=4), margin=7, margin_scale=2.0), log).first_margin == 14
     assert built(DICE(MF(dim=4)), skewed_log(users=9, items=9, pairs=20)).first_margin == 5
     method, seen = built(DICE(MF(dim=4), decay=0.5), log), []
-    plain = method._sampler.draw
-    method._sampler.draw = lambda *given: seen.append(given[3]) or plain(*given)
+    plain = method.sampler.sample
+    method.sampler.sample = lambda *given: seen.append(given[3]) or plain(*given)
     for epoch in range(3):
-        next(Sampler(log, method.negatives, 8, 0, method.draw).epoch(epoch))
+        next(Sampler(log, method.negatives, 8, 0, method.sample).epoch(epoch))
     assert seen == [expected, expected / 2, expected / 4]
 
 
 def test_marks_and_negatives_reach_the_batch():
     log = skewed_log(users=300, items=400, pairs=9000)
-    method = built(DICE(MF(dim=4), pool=20, margin=7.5), log)
+    method = built(DICE(MF(dim=4), min_candidates=20, margin=7.5), log)
     batch = batch_of(method, 500, log)
-    assert batch.marks.shape == batch.negatives.shape == (500, 4)
+    assert batch.labels.shape == batch.negatives.shape == (500, 4)
     counts = torch.from_numpy(log.item_counts)
     own = counts[batch.items][:, None].expand(-1, 4)
     clear = (counts[batch.negatives] > own + 7.5) | (counts[batch.negatives] < own / 2)
     assert clear.double().mean() > 0.8
-    assert torch.equal(batch.marks[clear] == 1, (counts[batch.negatives] > own)[clear])
-    assert 0.1 < batch.marks.double().mean() < 0.9
+    assert torch.equal(batch.labels[clear] == 1, (counts[batch.negatives] > own)[clear])
+    assert 0.1 < batch.labels.double().mean() < 0.9
 
 
 # --- distance correlation --------------------------------------------------------------------------------------------
@@ -290,23 +302,23 @@ def _expected_loss(method, batch, a, b):
 
     terms = []
     for user, item, others, marks in zip(
-        *map(torch.Tensor.tolist, (batch.users, batch.items, batch.negatives, batch.marks)), strict=True
+        *map(torch.Tensor.tolist, (batch.users, batch.items, batch.negatives, batch.labels)), strict=True
     ):
         for other, mark in zip(others, marks, strict=True):
             interest, conformity = gaps(user, item, other)
             terms.append(cost(interest + conformity))
             terms[-1] += a * cost(interest) + b * cost(-conformity) if mark else b * cost(conformity)
     loss = np.mean(terms)
-    everything = torch.cat([batch.items, batch.negatives.reshape(-1)])
+    weight, everything = method.settings.discrepancy_weight, torch.cat([batch.items, batch.negatives.reshape(-1)])
     for side, codes in enumerate((batch.users, everything)):
         distinct = sorted(set(codes.tolist()))
         first, second = (table[side][distinct].numpy() for table in tables)
-        if method.discrepancy == "dcor":
-            loss += method.kappa * naive_correlation(first, second)
-        elif method.discrepancy == "l1":
-            loss -= method.kappa * np.abs(first - second).mean()
+        if method.settings.discrepancy == "dcor":
+            loss += weight * naive_correlation(first, second)
+        elif method.settings.discrepancy == "l1":
+            loss -= weight * np.abs(first - second).mean()
         else:
-            loss -= method.kappa * np.square(first - second).mean()
+            loss -= weight * np.square(first - second).mean()
     backbone = method.backbone
     for rows in (backbone.ego_users(batch.users), backbone.ego_items(batch.items), backbone.ego_items(batch.negatives)):
         loss += 0.5 * method.reg * rows.detach().square().sum(-1).mean().item()
@@ -324,25 +336,28 @@ def _expected_loss(method, batch, a, b):
     ids=["mf", "neumf", "lightgcn"],
 )
 def test_loss_is_the_formula(make, discrepancy):
-    settings = {"a": 0.4, "b": 0.7, "kappa": 0.9, "reg": 0.2, "negatives": 3, "discrepancy": discrepancy}
-    method = built(DICE(make(), **DRAWING, **settings)).eval()
+    weights = {"interest_weight": 0.4, "conformity_weight": 0.7, "discrepancy_weight": 0.9, "reg": 0.2}
+    method = built(DICE(make(), negatives=3, discrepancy=discrepancy, **SAMPLING, **weights)).eval()
     batch = batch_of(method, 24)
-    assert 0 < batch.marks.sum() < batch.marks.numel()
+    assert 0 < batch.labels.sum() < batch.labels.numel()
     assert method.loss(batch).item() == pytest.approx(expected_loss(method, batch, 0.4, 0.7), rel=1e-7)
-    method.renew(1, 0)  # an epoch later both weights are smaller
+    method.refresh(1, 0)  # an epoch later both weights are smaller
     assert method.loss(batch).item() == pytest.approx(expected_loss(method, batch, 0.36, 0.63), rel=1e-6)
 
 
 def test_weight_of_conformity_is_that_of_interest_unless_told():
-    one, two = (built(DICE(MF(dim=4, init_std=0.5), a=0.5, b=b, **DRAWING)) for b in (None, 0.5))
+    one, two = (
+        built(DICE(MF(dim=4, init_std=0.5), interest_weight=0.5, conformity_weight=b, **SAMPLING)) for b in (None, 0.5)
+    )
     batch = batch_of(one)
     assert one.loss(batch).item() == two.loss(batch).item()
-    assert one.diagnostics() == {"margin": 1.0, "a": 0.5, "b": 0.5}
+    assert one.diagnostics() == {"margin": 1.0, "interest_weight": 0.5, "conformity_weight": 0.5}
 
 
 @pytest.mark.parametrize("make", [lambda: MF(dim=4, init_std=0.5), lambda: NeuMF(dim=4, layers=(4, 2), init_std=0.5)])
 def test_gradient_is_that_of_the_value(make):
-    method = built(DICE(make(), a=0.4, b=0.7, kappa=0.5, reg=0.3, **DRAWING)).eval()
+    weights = {"interest_weight": 0.4, "conformity_weight": 0.7, "discrepancy_weight": 0.5, "reg": 0.3}
+    method = built(DICE(make(), **weights, **SAMPLING)).eval()
     rng = np.random.default_rng(0)
     with torch.no_grad():  # biases of 0 would leave units of NeuMF at the kink
         for parameter in method.parameters():
@@ -362,11 +377,11 @@ def test_gradient_is_that_of_the_value(make):
 
 def test_gradient_of_products_with_their_penalty():
     users, items = normal_rows(3, 2).requires_grad_(), normal_rows(3, 4, 2, seed=1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda one, two: _Products.apply(one, two, 0.7), (users, items))
+    assert torch.autograd.gradcheck(lambda one, two: products_with_penalty(one, two, 0.7), (users, items))
 
 
 def test_without_its_terms_it_is_bpr_on_the_sum_of_both_channels():
-    dice = built(DICE(MF(dim=8, init_std=0.5), a=0.0, b=0.0, kappa=0.0, reg=0.1, negatives=3))
+    dice = built(DICE(MF(dim=8, init_std=0.5), **WITHOUT_CAUSES, discrepancy_weight=0.0, reg=0.1, negatives=3))
     plain = built(Normal(MF(dim=8), loss="bpr", negatives=3, reg=0.1))
     first, second = dice.backbone.first, dice.backbone.second
     with torch.no_grad():
@@ -388,7 +403,7 @@ def test_interest_loss_leaves_the_conformity_channel_alone():
     """The difference that the weight makes in the gradients is that of the interest loss."""
     grads = []
     for a in (0.0, 0.8):
-        method = built(DICE(MF(dim=6, init_std=0.5), a=a, b=0.1, **DRAWING))
+        method = built(DICE(MF(dim=6, init_std=0.5), interest_weight=a, conformity_weight=0.1, **SAMPLING))
         batch = batch_of(method)
         method.loss(batch).backward()
         grads.append([one.item_table.grad for one in (method.backbone.first, method.backbone.second)])
@@ -396,8 +411,8 @@ def test_interest_loss_leaves_the_conformity_channel_alone():
     assert (grads[0][0] - grads[1][0]).abs().max() > 1e-3
 
 
-def test_kappa_alone_brings_the_correlation_down():
-    method = built(DICE(MF(dim=8, init_std=0.5), a=0.0, b=0.0, kappa=1.0, reg=0.0, **DRAWING))
+def test_discrepancy_alone_brings_the_correlation_down():
+    method = built(DICE(MF(dim=8, init_std=0.5), **WITHOUT_CAUSES, discrepancy_weight=1.0, reg=0.0, **SAMPLING))
     with torch.no_grad():  # channels that depend on each other
         for seed, channel in enumerate((method.backbone.first, method.backbone.second)):
             channel.user_table.copy_(normal_rows(40, 4) + 0.3 * normal_rows(40, 4, seed=1 + seed))
@@ -414,7 +429,7 @@ def test_kappa_alone_brings_the_correlation_down():
         codes = torch.cat([batch.items[:, None], batch.negatives], 1).view(-1)
         rows = [one.rows(batch.users, codes) for one in (method.backbone.first, method.backbone.second)]
         users, items = zip(*rows, strict=True)
-        term = method._dependence(users, batch.users) + method._dependence(items, codes)
+        term = method.dependence(users, batch.users) + method.dependence(items, codes)
         found = torch.autograd.grad(term, list(method.parameters()))
         with torch.no_grad():
             for parameter, grad in zip(method.parameters(), found, strict=True):
@@ -428,7 +443,7 @@ def test_only_so_many_distinct_rows_enter_the_correlation(monkeypatch):
     seen = []
     plain = DistanceCorrelation.__call__
     monkeypatch.setattr(DistanceCorrelation, "__call__", lambda *args: seen.append(args[1:]) or plain(*args))
-    method = built(DICE(MF(dim=4), dcor_rows=7, **DRAWING))
+    method = built(DICE(MF(dim=4), discrepancy_rows=7, **SAMPLING))
     batch = batch_of(method, 64)
     method.loss(batch)
     assert [tuple(one.shape) for pair in seen for one in pair] == [(7, 2)] * 4
@@ -437,12 +452,12 @@ def test_only_so_many_distinct_rows_enter_the_correlation(monkeypatch):
     assert torch.equal(seen[0][1], method.backbone.second.user_table[wanted])
 
 
-def test_first_places():
+def test_first_positions():
     codes = np.random.default_rng(0).integers(20, size=200)
     expected = sorted(np.unique(codes, return_index=True)[1].tolist())
-    assert first_places(torch.from_numpy(codes), 100).tolist() == expected
-    assert first_places(torch.from_numpy(codes), 4).tolist() == expected[:4]
-    assert first_places(torch.tensor([3]), 4).tolist() == [0]
+    assert first_positions(torch.from_numpy(codes), 100).tolist() == expected
+    assert first_positions(torch.from_numpy(codes), 4).tolist() == expected[:4]
+    assert first_positions(torch.tensor([3]), 4).tolist() == [0]
 
 
 # --- schedule, ranking, settings --------------------------------------------------------------------------------------
@@ -451,7 +466,7 @@ def test_first_places():
 def test_weights_fade_after_every_epoch():
     shown = []
     trainer = Trainer(
-        DICE(MF(dim=4), decay=0.5, a=0.2, b=0.4, margin=8.0),
+        DICE(MF(dim=4), decay=0.5, interest_weight=0.2, conformity_weight=0.4, margin=8.0),
         LOG,
         0,
         TrainSettings(batch_size=64, epochs=3, evaluate_every=1),
@@ -460,7 +475,9 @@ def test_weights_fade_after_every_epoch():
     steps = trainer.steps // 3
     for step, values in shown:
         fade = 0.5 ** ((step - 1) // steps)
-        assert values == pytest.approx({"margin": 8 * fade, "a": 0.2 * fade, "b": 0.4 * fade})
+        assert values == pytest.approx(
+            {"margin": 8 * fade, "interest_weight": 0.2 * fade, "conformity_weight": 0.4 * fade}
+        )
     assert float(trainer.method.fade) == 0.25
 
 
@@ -470,7 +487,7 @@ def test_ranking_by_interest_is_the_first_channel(make):
     method.build(LOG, stream(0, "test"))
     with torch.no_grad():
         total = method.scores().block(np.arange(5), 0, 30)
-        method.adopt(infer="interest")
+        method.choose_ranking(rank_by="interest")
         assert method.ranks_by == "interest"
         interest = method.scores().block(np.arange(5), 0, 30)
         parts = [
@@ -500,31 +517,31 @@ def test_validation_chooses_what_ranks():
 
     assert trained("interest").ranks_by == "interest"
     assert trained("total").ranks_by == "total"
-    assert trained("interest", infer="total").ranks_by == "total"
+    assert trained("interest", rank_by="total").ranks_by == "total"
     chosen = trained("interest")
     other = copy.deepcopy(chosen)
-    other.adopt(infer="total")
+    other.choose_ranking(rank_by="total")
     assert other.ranks_by == "total"
     other.load_state_dict(chosen.state_dict())
     assert other.ranks_by == "interest"
-    assert "infer" not in chosen.settings()
+    assert chosen.settings.rank_by is None
 
 
 def test_what_ranks_may_be_changed_after_training():
     model = DICE(MF(dim=4)).fit(LOG, epochs=2)
     assert model.method.ranks_by == "total"  # nothing was validated
-    by_interest = model.adjusted(infer="interest")
+    by_interest = model.adjusted(rank_by="interest")
     assert by_interest.scores.user_vectors.shape[1] == 2
     assert model.scores.user_vectors.shape[1] == 4
-    assert by_interest.adjusted(infer="total").scores.user_vectors.shape[1] == 4
-    with pytest.raises(ConfigError, match="infer is 'conformity'; expected one of total, interest"):
-        model.adjusted(infer="conformity")
+    assert by_interest.adjusted(rank_by="total").scores.user_vectors.shape[1] == 4
+    with pytest.raises(ConfigError, match="rank_by is 'conformity'; expected one of total, interest"):
+        model.adjusted(rank_by="conformity")
 
 
 def test_scores_of_two_neumf_are_added():
     method = DICE(NeuMF(dim=4, layers=(4, 2)))
     method.build(LOG, stream(0, "test"))
-    assert isinstance(method.own_scores(), SumScores)
+    assert isinstance(method.scores(), SumScores)
 
 
 def test_loss_of_a_new_user_is_pairwise():
@@ -543,18 +560,15 @@ def test_half_the_width_has_as_many_parameters_as_normal():
     assert number(DICE(MF(dim=8), size="full")) == 2 * plain
 
 
-def test_settings_hold_no_none_and_the_usual_ones_are_searched():
-    settings = DICE(MF()).settings()
-    assert None not in settings.values()
-    assert {"margin", "b", "infer"}.isdisjoint(settings)
-    assert DICE(MF(), margin=3, b=0.2, infer="total").settings() | {"margin": 3, "b": 0.2, "infer": "total"} == {
-        **settings,
-        "margin": 3,
-        "b": 0.2,
-        "infer": "total",
-    }
-    for name, values in DICE.search.items():
-        assert settings[name] in values
+def test_settings_that_the_data_decide_are_left_open_and_the_defaults_are_searched():
+    settings = DICE(MF()).settings.as_dict()
+    assert {name for name, value in settings.items() if value is None} == {"margin", "conformity_weight", "rank_by"}
+    given = {"margin": 3.0, "conformity_weight": 0.2, "rank_by": "total"}
+    assert DICE(MF(), **given).settings.as_dict() == settings | given
+    searched = DICE.Settings.search_space()
+    assert set(searched) == {"interest_weight", "discrepancy_weight", "decay", "margin_scale"}
+    assert all(settings[name] in values for name, values in searched.items())
+    assert [one.name for one in DICE.Settings.declared() if one.ranking] == ["rank_by"]
 
 
 @pytest.mark.parametrize(
@@ -563,16 +577,17 @@ def test_settings_hold_no_none_and_the_usual_ones_are_searched():
         ({"size": "third"}, "size is 'third'; expected one of half, full"),
         ({"negatives": 0}, "negatives is 0; expected a whole number from 1 up"),
         ({"margin": -1}, "margin is -1"),
+        ({"kapa": 1}, "no setting 'kapa'"),
         ({"margin_scale": -1}, "margin_scale is -1"),
-        ({"pool": 0}, "pool is 0"),
-        ({"a": -0.1}, "a is -0.1"),
-        ({"b": -0.1}, "b is -0.1"),
-        ({"kappa": -1}, "kappa is -1"),
+        ({"min_candidates": 0}, "min_candidates is 0"),
+        ({"interest_weight": -0.1}, "interest_weight is -0.1"),
+        ({"conformity_weight": -0.1}, "conformity_weight is -0.1"),
+        ({"discrepancy_weight": -1}, "discrepancy_weight is -1"),
         ({"decay": 0}, "decay is 0; expected a number above 0 and at most 1"),
         ({"decay": 1.1}, "decay is 1.1"),
         ({"discrepancy": "cosine"}, "discrepancy is 'cosine'; expected one of dcor, l1, l2"),
-        ({"dcor_rows": 0}, "dcor_rows is 0"),
-        ({"infer": "conformity"}, "infer is 'conformity'; expected one of total, interest"),
+        ({"discrepancy_rows": 0}, "discrepancy_rows is 0"),
+        ({"rank_by": "conformity"}, "rank_by is 'conformity'; expected one of total, interest"),
         ({"reg": -1}, "reg is -1"),
     ],
 )
@@ -584,3 +599,20 @@ def test_bad_settings(settings, message):
 def test_what_is_no_backbone_is_refused():
     with pytest.raises(ConfigError, match="backbone is 'mf'; expected a backbone"):
         DICE("mf")
+
+
+def test_settings_of_version_0_1():
+    old = {
+        "size": "half",
+        "negatives": 4,
+        "margin": 3.0,
+        "margin_scale": 1.0,
+        "pool": 7,
+        "a": 0.2,
+        "b": 0.3,
+        "kappa": 0.4,
+    }
+    old |= {"decay": 0.9, "discrepancy": "l1", "dcor_rows": 8, "infer": "total", "reg": 0.5}
+    found = DICE.Settings.parse(renamed("dice", old))
+    assert (found.min_candidates, found.interest_weight, found.conformity_weight) == (7, 0.2, 0.3)
+    assert (found.discrepancy_weight, found.discrepancy_rows, found.rank_by) == (0.4, 8, "total")

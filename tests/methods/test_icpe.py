@@ -12,6 +12,7 @@ from torch import nn
 from icpe import ICPE, MF, ConfigError, LightGCN, NeuMF, Normal, make_world, split
 from icpe.backbones.base import Backbone
 from icpe.methods import Batch, InBatch
+from icpe.methods._parts import closed_form
 from icpe.methods.icpe.propensity import Autoencoder, GlobalPropensity, PropensityOffset, _Kernels, _Torch
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
@@ -72,7 +73,7 @@ def built(backbone, labels=None, **settings):
     method = ICPE(backbone(), **{"negatives": 5, "alpha": 0.3, **settings})
     method.build(LOG, stream(0, "test"))
     method.double()
-    labels = stream(1, "labels").integers(0, method.cluster_count, len(LOG.items)) if labels is None else labels
+    labels = stream(1, "labels").integers(0, method.settings.clusters, len(LOG.items)) if labels is None else labels
     method.clusters.labels.copy_(torch.from_numpy(labels))
     return method
 
@@ -94,9 +95,9 @@ def positive_losses(method, users, items, z_user, z_item, negatives):
         hidden = torch.where(hidden > 0, hidden, 0.01 * hidden)
         return hidden @ net.outer[0] + net.outer_bias[0]
 
-    alpha = method.alpha
+    alpha = method.settings.alpha
     mine, theirs = z_user[users], z_item[items]
-    if method.loss_kind == "bce":
+    if method.settings.loss == "bce":
         score = (1 - alpha) * method.backbone.score(mine, theirs) + alpha * propensity(theirs)
         return -torch.log(torch.sigmoid(score))
     others = z_item[negatives]
@@ -107,7 +108,7 @@ def positive_losses(method, users, items, z_user, z_item, negatives):
             own = (left * right).sum(-1) / length
         else:
             own = method.backbone.score(left, right)
-        return (1 - alpha) * own / method.temperature + alpha * propensity(right)
+        return (1 - alpha) * own / method.settings.temperature + alpha * propensity(right)
 
     positive = torch.exp(logits(mine, theirs))
     negative = torch.exp(logits(mine[:, None], others[None].expand(len(mine), -1, -1))).sum(1)
@@ -138,8 +139,8 @@ def gram_by_passes(method, user, item, negatives, at):
 @pytest.mark.parametrize("at", ["parameters", "representations"])
 def test_full_gram_equals_one_backward_pass_per_cluster(backbone, loss, at):
     method = built(backbone, loss=loss, gram_at=at, per_item=False, features="popularity")
-    method.renew(0, seed=3)
-    negatives = stream(3, "icpe/negatives/0").integers(len(LOG.items), size=method.negative_count)
+    method.refresh(0, seed=3)
+    negatives = stream(3, "icpe/negatives/0").integers(len(LOG.items), size=method.settings.negatives)
     expected = gram_by_passes(method, LOG.user, LOG.item, negatives, at)
     assert np.allclose(method.clusters.gram.numpy(), expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max())
 
@@ -159,7 +160,7 @@ def test_gram_of_a_batch_equals_one_backward_pass_per_cluster(backbone, loss, at
 def test_gram_per_item_is_divided_by_cluster_sizes():
     whole, each = (built(BACKBONES["mf"], per_item=one, features="popularity") for one in (False, True))
     for method in (whole, each):
-        method.renew(0, seed=0)
+        method.refresh(0, seed=0)
     sizes = np.bincount(whole.clusters.label_array())
     assert np.allclose(whole.clusters.gram.numpy(), each.clusters.gram.numpy() * np.outer(sizes, sizes))
 
@@ -254,29 +255,29 @@ def test_factual_scores_rank_as_the_scores_of_training(backbone, loss):
     everybody, everything = np.arange(len(LOG.users)), torch.arange(len(LOG.items))
     with torch.no_grad():
         table = method.scores().block(everybody, 0, len(LOG.items))
-        method.beta = 0.0
+        method.settings = method.settings.replace(beta=0.0)
         own = method.scores().block(everybody, 0, len(LOG.items))
         offset = method.offset(method.backbone.reps()[1], everything).numpy()
-    unit = method.temperature if loss == "softmax" else 1.0
-    factual = (1 - method.alpha) * own / unit + offset
-    assert np.allclose((1 - method.alpha) * table / unit, factual, atol=1e-5)
+    unit = method.settings.temperature if loss == "softmax" else 1.0
+    factual = (1 - method.settings.alpha) * own / unit + offset
+    assert np.allclose((1 - method.settings.alpha) * table / unit, factual, atol=1e-5)
     assert not np.allclose(table, own, atol=1e-3)
 
 
 def test_beta_moves_lists_between_niche_and_head():
-    world = make_world(users=300, items=120, interactions=6000, rng=0)
-    model = ICPE(MF(dim=16)).fit(world.log, rng=0, epochs=10, batch_size=256, lr=1e-2)
+    world = make_world(users=300, items=120, interactions=6000, seed=0)
+    model = ICPE(MF(dim=16)).fit(world.log, seed=0, epochs=10, batch_size=256, lr=1e-2)
     popular = dict(zip(world.log.items, world.log.item_counts, strict=True))
     means = []
     for beta in (-1.0, 0.0, 1.0):
         lists = model.adjusted(beta=beta).recommend(n=10)
         means.append(np.mean([popular[item] for item in lists["item_id"]]))
     assert means[0] < means[1] < means[2]
-    assert model.method.beta == 0.0  # the model itself stays
+    assert model.method.settings.beta == 0.0  # the model itself stays
 
 
 def test_clusters_follow_popularity_on_the_demo_world():
-    log = split.unbiased(make_world(rng=0).log, seed=0).train
+    log = split.unbiased(make_world(seed=0).log, seed=0).train
     method = ICPE(MF())
     Trainer(method, log, 0, TrainSettings(epochs=5, batch_size=1024, lr=4e-3)).run()
     means = method.diagnostics()["popularity"]
@@ -286,7 +287,7 @@ def test_clusters_follow_popularity_on_the_demo_world():
 
 def test_diagnostics_tell_the_state():
     method = built(BACKBONES["mf"], features="popularity", weights_on="shared", bounds=0.0)
-    method.renew(0, seed=0)
+    method.refresh(0, seed=0)
     shown = method.diagnostics()
     counts, labels = LOG.item_counts, method.clusters.label_array()
     assert shown["size"] == np.bincount(labels).tolist()
@@ -320,7 +321,7 @@ def test_average_of_batches_moves_slowly():
     [
         {},
         {"loss": "bce", "gram": "batch", "features": "paper", "bounds": [0.8, 1.0], "runs": 3, "weights_on": "shared"},
-        {"in_batch": True, "negatives": 4, "weights_on": "shared", "gram": "ema"},
+        {"batch_negatives": True, "negatives": 4, "weights_on": "shared", "gram": "ema"},
         {"propensity": "popularity", "features": "popularity", "weights_on": "shared"},
         {"features": "plain", "recluster_every": 3, "detach": True, "weights_on": "shared"},
         {"peers": 3, "shrink": 0.1},
@@ -345,11 +346,11 @@ def test_contract_of_methods(settings):
         ({"bounds": 1.2}, "bounds is 1.2"),
         ({"bounds": [1.0, 0.8]}, "ascending order"),
         ({"recluster_every": "never"}, "recluster_every is 'never'"),
-        ({"loss": "bce", "in_batch": True}, "in_batch"),
+        ({"loss": "bce", "batch_negatives": True}, "batch_negatives"),
         ({"weights_on": "items"}, "weights_on is 'items'"),
         ({"peers": -1}, "peers is -1"),
         ({"peers": 8, "loss": "bce"}, "peers is 8 with loss='bce'"),
-        ({"peers": 8, "in_batch": True}, "peers is 8 with in_batch=True"),
+        ({"peers": 8, "batch_negatives": True}, "peers is 8 with batch_negatives=True"),
         ({"peers": 8, "gram": "ema"}, "peers is 8 with gram='ema'"),
     ],
 )
@@ -382,7 +383,7 @@ def test_gradient_influence_grows_as_a_power_of_popularity():
     It does on what all users share: common layers, or a shift of all users. On the users' rows themselves it grows
     as √n_i only, for each has a row of its own; there, propagation raises the exponent, but not to the paper's 1.5.
     """
-    log = make_world(rng=0).log
+    log = make_world(seed=0).log
     (mf_rows, mf), (_, neumf), (lightgcn_rows, lightgcn) = (
         influence(backbone, log) for backbone in (MF(), NeuMF(), LightGCN())
     )
@@ -432,10 +433,10 @@ def _two_layers(rows, inner, inner_bias, outer, outer_bias):
 
 
 @pytest.mark.parametrize("backbone", ["mf", "lightgcn", "neumf"])
-@pytest.mark.parametrize("settings", [{"loss": "bce"}, {"negatives": 6}, {"negatives": 6, "in_batch": True}])
+@pytest.mark.parametrize("settings", [{"loss": "bce"}, {"negatives": 6}, {"negatives": 6, "batch_negatives": True}])
 def test_shrinking_adds_the_variance_of_the_offsets(backbone, settings, monkeypatch):
     """In the closed form and by autograd alike, and S^g alone is pulled together."""
-    if backbone == "neumf" and settings.get("in_batch"):
+    if backbone == "neumf" and settings.get("batch_negatives"):
         settings = {"negatives": 6}
     users, items = torch.tensor([0, 1, 2, 3]), torch.tensor([5, 6, 7, 5])
     drawn = torch.tensor([1, 2, 3, 8, 9, 10]) if "negatives" in settings else torch.tensor([[1], [2], [8], [9]])
@@ -457,8 +458,7 @@ def test_shrinking_adds_the_variance_of_the_offsets(backbone, settings, monkeypa
     expected = torch.autograd.grad(cost, list(method.parameters()), allow_unused=True)
     for one, other, more in zip(grads, plain_grads, expected, strict=True):
         torch.testing.assert_close(one, other + (0 if more is None else more), rtol=1e-8, atol=1e-12)
-    for place in ("icpe.methods.icpe.method.closed", "icpe.methods._parts.closed_form.closed"):
-        monkeypatch.setattr(place, lambda *_: False)
+    monkeypatch.setattr(closed_form, "ENABLED", False)
     _, value, slow = results(0.7)
     torch.testing.assert_close(value, found)
     for one, other in zip(grads, slow, strict=True):
@@ -484,8 +484,8 @@ def test_peers_with_fixed_propensity_are_the_in_batch_softmax(backbone):
     batch = Batch(torch.tensor([0, 1, 2, 3]), torch.tensor([5, 6, 7, 5]), torch.empty(0, dtype=torch.int64))
     results = []
     for make in (
-        lambda one: ICPE(one, peers=4, propensity="popularity", kappa=0.7, weights_on="none", temperature=0.3),
-        lambda one: InBatch(one, correction=0.3, temperature=0.3, reg=0.0),
+        lambda one: ICPE(one, peers=4, propensity="popularity", strength=0.7, weights_on="none", temperature=0.3),
+        lambda one: InBatch(one, strength=0.3, temperature=0.3, reg=0.0),
     ):
         method = make(BACKBONES[backbone]())
         method.build(LOG, stream(0, "test"))
@@ -505,7 +505,7 @@ def test_peers_by_hand(weights_on):
     tables = [one.detach().clone().requires_grad_() for one in method.backbone.reps()]
     cosine = F.normalize(tables[0][users], dim=1) @ F.normalize(tables[1][items], dim=1).T
     propensity = 0.3 * method.propensity(tables[1][items])
-    logits = (0.7 / method.temperature * cosine + propensity - method.log_popularity[items]).exp()
+    logits = (0.7 / method.settings.temperature * cosine + propensity - method.log_popularity[items]).exp()
     apart = (items[:, None] != items) & (torch.arange(5)[:, None] // 3 == torch.arange(5) // 3)
     own = logits.diagonal()
     losses = -(own / (own + (logits * apart).sum(1))).log()

@@ -1,4 +1,4 @@
-"""MACR: its loss from the formula, what gates and c do to rankings, and how c is chosen."""
+"""MACR: its loss from the formula, the effect of gates and strength on rankings, and how the strength is chosen."""
 
 from types import SimpleNamespace
 
@@ -12,11 +12,12 @@ from icpe.metrics import evaluate_lists
 from icpe.ranking import top_n
 from icpe.ranking.tables import DotScores, ScaledScores
 from icpe.rng import stream
+from icpe.runs.earlier_versions import renamed
 from icpe.testing.backbones import Distance
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
 from icpe.train import Trainer, TrainSettings
-from icpe.train.method import Batch
+from icpe.train.batch import Batch
 
 LOG = skewed_log(users=40, items=30, pairs=400)
 EVERYBODY = np.arange(len(LOG.users), dtype=np.int32)
@@ -24,7 +25,7 @@ EVERYBODY = np.arange(len(LOG.users), dtype=np.int32)
 
 @pytest.mark.parametrize("backbone", [*SMALL, Distance], ids=["mf", "neumf", "lightgcn", "own"])
 def test_contract(backbone):
-    check_method(lambda one: MACR(one, c=20.0), [backbone])
+    check_method(lambda one: MACR(one, strength=20.0), [backbone])
 
 
 def test_contract_of_the_public_codes_average():
@@ -60,7 +61,7 @@ def by_hand(method, batch):
     match = item_loss = user_loss = norms = 0.0
     for row in range(size):
         gate_u, gate_i, gate_j = users[user[row]] @ of_user, items[item[row]] @ of_item, items[other[row]] @ of_item
-        columns = range(size) if method.broadcast else [row]
+        columns = range(size) if method.settings.broadcast else [row]
         for column in columns:
             positive = scores[user[column], item[column]] * sigmoid(gate_i) * sigmoid(gate_u)
             negative = scores[user[column], other[column]] * sigmoid(gate_j) * sigmoid(gate_u)
@@ -72,13 +73,14 @@ def by_hand(method, batch):
             *(method.backbone.ego_items(one[row]) for one in (batch.items, batch.negatives[:, 0])),
         )
         norms += sum(float(one.detach().square().sum()) for one in rows) / size
-    return match + method.alpha * item_loss + method.beta * user_loss + method.reg / 2 * norms
+    gates = method.settings.item_weight * item_loss + method.settings.user_weight * user_loss
+    return match + gates + method.reg / 2 * norms
 
 
 @pytest.mark.parametrize("broadcast", [False, True])
 @pytest.mark.parametrize("backbone", [lambda: MF(dim=4, init_std=1), lambda: NeuMF(dim=4, layers=(8, 4), init_std=1), lambda: LightGCN(dim=4, layers=2, init_std=1, node_dropout=0.0, message_dropout=0.0), Distance], ids=["mf", "neumf", "lightgcn", "own"])  # fmt: skip
 def test_loss_by_hand(backbone, broadcast):
-    method = built(backbone(), alpha=0.3, beta=0.2, broadcast=broadcast, reg=0.1)
+    method = built(backbone(), item_weight=0.3, user_weight=0.2, broadcast=broadcast, reg=0.1)
     batch = a_batch()
     assert float(method.loss(batch).detach()) == pytest.approx(by_hand(method, batch), rel=1e-10)
 
@@ -89,11 +91,11 @@ def inputs(seed=0, size=5, width=3):
     return [torch.randn(shape, generator=rng, dtype=torch.float64).requires_grad_() for shape in shapes]
 
 
-def plain(users, both, user_gate, item_gate, reg=0.0, broadcast=False):
-    pairs = both.view(2, *users.shape)
-    scores, of_item = (users * pairs).sum(-1), (both @ item_gate[0]).view(2, -1)
+def plain(users, items, user_gate, item_gate, reg=0.0, broadcast=False):
+    pairs = items.view(2, *users.shape)
+    scores, of_item = (users * pairs).sum(-1), (items @ item_gate[0]).view(2, -1)
     loss = gated_loss(scores, users @ user_gate[0], of_item, 0.3, 0.2, broadcast)
-    return loss + reg / 2 * (users.square().sum() + both.square().sum()) / len(users)
+    return loss + reg / 2 * (users.square().sum() + items.square().sum()) / len(users)
 
 
 @pytest.mark.parametrize("broadcast", [False, True])
@@ -112,7 +114,8 @@ def test_closed_form_gradients(reg):
 
 def test_open_gates_without_losses_of_their_own_are_normal_training():
     """The last coordinates of user and item open the gates and do nothing else."""
-    method, normal = built(MF(dim=6, init_std=1), alpha=0.0, beta=0.0, reg=0.0), Normal(MF(dim=6), reg=0.0)
+    method = built(MF(dim=6, init_std=1), item_weight=0.0, user_weight=0.0, reg=0.0)
+    normal = Normal(MF(dim=6), reg=0.0)
     normal.build(LOG, stream(0, "test"))
     with torch.no_grad():
         tables = method.backbone.user_table, method.backbone.item_table
@@ -134,7 +137,7 @@ def test_open_gates_without_losses_of_their_own_are_normal_training():
 
 
 def test_shut_gates_are_normal_training_on_a_quarter_of_the_logits():
-    method = built(MF(dim=4, init_std=1), alpha=0.0, beta=0.0, reg=0.0)
+    method = built(MF(dim=4, init_std=1), item_weight=0.0, user_weight=0.0, reg=0.0)
     with torch.no_grad():
         method.user_gate.zero_()
         method.item_gate.zero_()
@@ -143,8 +146,8 @@ def test_shut_gates_are_normal_training_on_a_quarter_of_the_logits():
     positive, negative = (scores[batch.users, codes] / 4 for codes in (batch.items, batch.negatives[:, 0]))
     expected = np.log1p(np.exp(-positive)).mean() + np.log1p(np.exp(negative)).mean()
     assert float(method.loss(batch).detach()) == pytest.approx(expected, rel=1e-10)
-    for c in (0.0, 3.0, 500.0):
-        method.c = c
+    for strength in (0.0, 3.0, 500.0):
+        method.settings = method.settings.replace(strength=strength)
         found = order(method)
         assert np.array_equal(found, np.argsort(-scores, 1, kind="stable"))
 
@@ -157,7 +160,7 @@ def order(method):
 
 @pytest.mark.parametrize("backbone", [lambda: MF(dim=4, init_std=1), lambda: NeuMF(dim=4, layers=(8, 4), init_std=1)])
 def test_ranking_is_by_the_formula_and_needs_no_user_gate(backbone):
-    method = built(backbone(), c=7.0)
+    method = built(backbone(), strength=7.0)
     with torch.no_grad():
         users, items = method.backbone.reps()
         scores = method.backbone.score(users[:, None], items).numpy()
@@ -167,11 +170,11 @@ def test_ranking_is_by_the_formula_and_needs_no_user_gate(backbone):
     whole = (scores - 7) * of_item * of_user[:, None]
     assert of_user.std() > 0.1
     assert np.array_equal(order(method), np.argsort(-whole, 1, kind="stable"))
-    assert isinstance(method.own_scores(), DotScores if isinstance(method.backbone, MF) else ScaledScores)
+    assert isinstance(method.unbiased_scores(), DotScores if isinstance(method.backbone, MF) else ScaledScores)
 
 
-def test_a_very_large_c_ranks_by_ascending_gates():
-    method = built(MF(dim=4, init_std=0.1), c=1e4)
+def test_a_very_large_strength_ranks_by_ascending_gates():
+    method = built(MF(dim=4, init_std=0.1), strength=1e4)
     with torch.no_grad():
         gates = method.item_gates(method.backbone.reps()[1]).numpy()
     assert np.array_equal(order(method), np.tile(np.argsort(gates), (40, 1)))
@@ -179,12 +182,12 @@ def test_a_very_large_c_ranks_by_ascending_gates():
 
 @pytest.fixture(scope="module")
 def trained():
-    # α is as large as that because with small ones gates come to follow popularity only late in training.
+    # With a small α, the gates follow popularity only late in training.
     log, settings = (
-        make_world(users=300, items=150, interactions=6000, rng=0).log,
+        make_world(users=300, items=150, interactions=6000, seed=0).log,
         {"epochs": 20, "lr": 0.01, "batch_size": 512},
     )
-    macr, normal = MACR(MF(dim=16), alpha=0.1, c=0.0), Normal(MF(dim=16))
+    macr, normal = MACR(MF(dim=16), item_weight=0.1, strength=0.0), Normal(MF(dim=16))
     return SimpleNamespace(log=log, macr=macr.fit(log, **settings), normal=normal.fit(log, **settings))
 
 
@@ -195,20 +198,20 @@ def test_the_item_gate_follows_popularity(trained):
     assert np.corrcoef(*ranks)[0, 1] > 0.5
 
 
-def test_a_larger_c_shows_less_popular_items(trained):
+def test_a_larger_strength_shows_less_popular_items(trained):
     log, everybody = trained.log, np.arange(len(trained.log.users), dtype=np.int32)
 
     def popularity(model):
         return log.item_counts[top_n(model.scores, everybody, 10).items].mean()
 
-    found = [popularity(trained.macr.adjusted(c=c)) for c in (0.0, 10.0, 80.0)]
+    found = [popularity(trained.macr.adjusted(strength=one)) for one in (0.0, 10.0, 80.0)]
     assert found[0] > found[1] > found[2]
     assert popularity(trained.normal) > found[1]
 
 
 def test_groups_are_learnt():
     log = block_log()
-    model = MACR(MF(dim=16), c=0.0).fit(log, epochs=60, batch_size=128, lr=0.02)
+    model = MACR(MF(dim=16), strength=0.0).fit(log, epochs=60, batch_size=128, lr=0.02)
     lists = top_n(model.scores, np.arange(len(log.users), dtype=np.int32), 20)
     assert evaluate_lists(lists, log, log, n=[20]).values["ndcg@20"] > 0.9
     assert set(model.fold_in([0, 1, 2, 3], n=4)["item_id"]) == {4, 5, 6, 7}  # the rest of the first group
@@ -221,7 +224,7 @@ def test_neighbours_on_the_grid():
 
 
 def run_to(best, **settings):
-    """A run whose validation likes one c most; what was tried, by validation."""
+    """Return a method after a run whose validation prefers one strength, and the strengths tried at each validation."""
     method, tried = MACR(MF(dim=4), **settings), [[]]
 
     def validate(table):
@@ -233,7 +236,7 @@ def run_to(best, **settings):
     return method, tried[:-1]
 
 
-def test_c_is_chosen_at_validations():
+def test_the_strength_is_chosen_at_validations():
     method, tried = run_to(31)
     assert tried[0] == list(GRID)
     assert tried[1:] == [[20.0, 30.0, 40.0]] * (len(tried) - 1)
@@ -243,7 +246,7 @@ def test_c_is_chosen_at_validations():
     again.build(LOG, stream(1, "other"))
     again.load_state_dict(method.state_dict())
     assert again.strength == 30
-    assert [option["c"] for option in again.options()] == [20.0, 30.0, 40.0]
+    assert [option["strength"] for option in again.ranking_options()] == [20.0, 30.0, 40.0]
 
 
 def test_the_grid_is_widened_where_its_end_is_best():
@@ -252,17 +255,17 @@ def test_the_grid_is_widened_where_its_end_is_best():
     assert method.strength == 640
 
 
-def test_a_c_that_is_set_is_kept():
-    method, tried = run_to(31, c=12.5)
+def test_a_strength_that_is_set_is_kept():
+    method, tried = run_to(31, strength=12.5)
     assert all(one == [12.5] for one in tried)
-    assert method.options() == []
+    assert method.ranking_options() == []
 
 
-def test_without_validation_c_is_that_of_the_public_code():
+def test_without_validation_the_strength_is_that_of_the_public_code():
     model = MACR(MF(dim=4)).fit(LOG, epochs=1)
     assert model.method.strength == 40
     gates = model.method.item_gates(model.method.backbone.reps()[1]).detach().numpy()
-    one, other = (model.adjusted(c=c).scores.block(EVERYBODY, 0, 30) for c in (None, 10.0))
+    one, other = (model.adjusted(strength=value).scores.block(EVERYBODY, 0, 30) for value in (None, 10.0))
     assert np.allclose(other - one, 30 * gates, atol=1e-4)
 
 
@@ -280,13 +283,19 @@ def test_diagnostics_tell_head_from_niche():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"alpha": -1}, "alpha is -1; expected a number of at least 0"),
-        ({"beta": "much"}, "beta is 'much'"),
-        ({"c": -0.1}, "c is -0.1"),
-        ({"c": float("nan")}, "c is nan"),
-        ({"broadcast": 1}, "broadcast is 1; expected True or False"),
+        ({"item_weight": -1}, "item_weight is -1; expected a number of at least 0"),
+        ({"user_weight": "much"}, "user_weight is 'much'"),
+        ({"strength": -0.1}, "strength is -0.1"),
+        ({"strength": float("nan")}, "strength is nan"),
+        ({"broadcast": 1}, "broadcast is 1; expected true or false"),
     ],
 )
 def test_bad_settings(settings, words):
     with pytest.raises(ConfigError, match=words):
         MACR(MF(), **settings)
+
+
+def test_settings_of_version_0_1():
+    old = {"alpha": 0.2, "beta": 0.3, "c": 5.0, "broadcast": True, "reg": 0.5}
+    found = MACR.Settings.parse(renamed("macr", old))
+    assert (found.item_weight, found.user_weight, found.strength) == (0.2, 0.3, 5.0)

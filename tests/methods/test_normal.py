@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from icpe import MF, ConfigError, DataError, LightGCN, NeuMF, Normal, NotFittedError
-from icpe.backbones.base import DotBackbone
+from icpe.backbones import TableSettings
 from icpe.methods import METHODS, Batch, Negatives, make_method
 from icpe.testing import skewed_log
 
@@ -68,7 +68,7 @@ def test_zero_embeddings_give_two_logs_of_two(backbone, count):
 def test_gradient_of_a_positive_score(backbone, monkeypatch):
     """T11: (σ(s) − 1)/B for a positive; and σ(s)/(B·K) for a negative. By logits, as scores without vectors are."""
     method = built(backbone, negatives=3, reg=0)
-    monkeypatch.setattr(type(method.backbone), "vectors", lambda *_: None)
+    method.backbone.inner_product = False
     batch = batch_of(method)
     caught = []
     score = type(method.backbone).score
@@ -89,16 +89,16 @@ def test_gradient_of_a_positive_score(backbone, monkeypatch):
 class Shifted(MF):
     """All scores of a user moved by a number of the user's own."""
 
-    def __init__(self, dim=5, init_std=0.5, shift=0.0):
-        super().__init__(dim, init_std)
-        self.shift = shift
+    class Settings(TableSettings):
+        dim: int = 5
+        init_std: float = 0.5
+        shift: float = 0.0
+
+    inner_product = False
 
     def out(self, phi):
         # The first coordinate of the item is a constant here, so that of the product belongs to the user.
-        return phi.sum(-1) + self.shift * phi[..., 0]
-
-    def vectors(self, z_user, z_item):
-        return None
+        return phi.sum(-1) + self.settings.shift * phi[..., 0]
 
 
 def test_bpr_does_not_see_what_a_user_adds_to_all_scores():
@@ -149,18 +149,18 @@ def test_values_of_the_formulas(backbone, count, loss):
 
 @pytest.mark.parametrize("backbone", ["mf", "lightgcn"])
 @pytest.mark.parametrize("settings", [{"negatives": 3}, {"loss": "bpr", "negatives": 2}])
-def test_by_vectors_or_by_logits(backbone, settings, monkeypatch):
+def test_by_vectors_or_by_logits(backbone, settings):
     """The closed form on vectors is the same loss as that on logits, L2 included."""
 
-    def result():
+    def result(inner_product=True):
         method = built(backbone, **settings, reg=0.1, **({"neg_weight": 1.5} if "loss" not in settings else {}))
+        method.backbone.inner_product = inner_product
         loss = method.loss(batch_of(method))
         torch.autograd.backward(loss)
         return loss.detach(), [parameter.grad for parameter in method.parameters()]
 
     value, grads = result()
-    monkeypatch.setattr(DotBackbone, "vectors", lambda *_: None)
-    expected, expected_grads = result()
+    expected, expected_grads = result(inner_product=False)
     torch.testing.assert_close(value, expected)
     for found, right in zip(grads, expected_grads, strict=True):
         torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-6)
@@ -234,18 +234,18 @@ def test_folding_in_minimises_the_training_loss():
 
 
 def test_defaults():
-    assert Normal(MF()).settings() == {
+    assert Normal(MF()).settings.as_dict() == {
         "loss": "bce",
         "negatives": 1,
         "temperature": 0.2,
         "neg_weight": 1.0,
         "reg": 1e-5,
-        "length": 0.0,
+        "norm_power": 0.0,
     }
-    assert Normal(LightGCN()).settings()["reg"] == 1e-4
+    assert Normal(LightGCN()).settings.as_dict()["reg"] == 1e-4
     assert Normal(MF(), loss="softmax").negatives == Negatives(256, shared=True)
     assert Normal(MF(), loss="bpr").negatives == Negatives(1)
-    assert Normal(MF(), reg=0).settings()["reg"] == 0
+    assert Normal(MF(), reg=0).settings.as_dict()["reg"] == 0
 
 
 @pytest.mark.parametrize(
@@ -280,57 +280,51 @@ def test_the_backbone_must_be_one(backbone):
 def test_registry(name):
     method = make_method(name, MF(dim=3))
     assert (method.name, type(method)) == (name, METHODS[name])
-    assert make_method(name, MF(dim=3), **method.settings()).settings() == method.settings()
+    assert make_method(name, MF(dim=3), **method.settings.as_dict()).settings.as_dict() == method.settings.as_dict()
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("norml", {}, "unknown method 'norml'; did you mean 'normal'? There are normal"),
-        ("xyz", {}, "unknown method 'xyz'. There are normal"),
+        ("norml", {}, "unknown method 'norml'; did you mean 'normal'? Known: normal"),
+        ("xyz", {}, "unknown method 'xyz'. Known: normal"),
         ("normal", {"regg": 1}, "method 'normal' has no setting 'regg'; did you mean 'reg'?"),
-        ("normal", {"xyz": 1}, "method 'normal' has no setting 'xyz'; it has loss, negatives, temperature, neg_weight, reg"),
-        ("normal", {"backbone": "mf"}, "method 'normal' has no setting 'backbone'"),
+        ("normal", {"xyz": 1}, "method 'normal' has no setting 'xyz'; it has reg, loss, negatives, temperature, neg_weight"),
     ],
 )  # fmt: skip
 def test_wrong_names(name, settings, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
-        # A mapping, for "backbone" is also the name of an argument.
-        make_method(name, MF(), **settings) if "backbone" not in settings else _by_mapping(name, settings)
+        make_method(name, MF(), **settings)
 
 
-def _by_mapping(name, settings):
-    from icpe.train.method import make_from_settings
-
-    return make_from_settings(METHODS[name], settings, f"method {name!r}", MF())
-
-
-def test_methods_of_others(monkeypatch):
-    class Entry:
-        name = "mine"
-
-        def load(self):
-            return Mine
-
-    class Mine(Normal):
-        name = "mine"
-
-    monkeypatch.setattr("icpe.methods.entry_points", lambda group: [Entry()] if group == "icpe.methods" else [])
-    assert type(make_method("mine", MF(), loss="bpr")) is Mine
+def test_installed_packages_can_provide_methods(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("from icpe import Normal\n\n\nclass Mine(Normal):\n    name = 'mine'\n")
+    info = tmp_path / "mine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[icpe.methods]\nmine = mine:Mine\n")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="did you mean 'mine'"):
         make_method("mined", MF())
+    assert type(make_method("mine", MF(), loss="bpr")).__name__ == "Mine"
+
+
+def test_rng_is_another_name_for_the_seed():
+    one, two, other = (Normal(MF(dim=3)).fit(LOG, epochs=1, **seed) for seed in ({"rng": 4}, {"seed": 4}, {"seed": 5}))
+    assert one.recommend(n=3).equals(two.recommend(n=3))
+    assert not one.recommend(n=3).equals(other.recommend(n=3))
 
 
 def test_a_method_is_not_a_model():
-    with pytest.raises(NotFittedError, match="Normal is not trained; use what .fit\\(train\\) returns"):
+    with pytest.raises(NotFittedError, match="Normal is not trained; call .fit"):
         Normal(MF()).recommend(["ann"], n=3)
 
 
 def test_fitting_again_leaves_the_first_model_alone():
     method = Normal(MF(dim=3))
-    first = method.fit(LOG, rng=0, epochs=2)
-    other = method.fit(skewed_log(users=15, items=8, pairs=60), rng=1, epochs=2)
-    again = Normal(MF(dim=3)).fit(LOG, rng=0, epochs=2)
+    first = method.fit(LOG, seed=0, epochs=2)
+    other = method.fit(skewed_log(users=15, items=8, pairs=60), seed=1, epochs=2)
+    again = Normal(MF(dim=3)).fit(LOG, seed=0, epochs=2)
     assert first.recommend(n=3).equals(again.recommend(n=3))
     assert len(other.log.items) == 8
     with pytest.raises(NotFittedError):
@@ -347,7 +341,7 @@ def test_fit_refuses_unknown_settings_and_foreign_validation():
         Normal(MF(dim=3)).fit(LOG, valid=Interactions.read(strangers, at_least=1), epochs=1)
 
 
-def test_length_brings_back_the_inner_product():
+def test_norm_power_brings_back_the_inner_product():
     """With power 1 the softmax ranks by the inner product, up to the user's length; with 0 by the cosine."""
     log = skewed_log(users=40, items=30, pairs=400)
     model = Normal(MF(dim=4, init_std=0.5), loss="softmax").fit(log, epochs=1)
@@ -355,6 +349,6 @@ def test_length_brings_back_the_inner_product():
     lengths = np.linalg.norm(user, axis=1)[:, None], np.linalg.norm(item, axis=1)
     everybody = np.arange(40)
     for power in (0.0, 0.25, 1.0):
-        found = model.adjusted(length=power).scores.block(everybody, 0, 30)
+        found = model.adjusted(norm_power=power).scores.block(everybody, 0, 30)
         expected = user @ item.T / lengths[0] / lengths[1] ** (1 - power)
         assert np.allclose(found, expected, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Penalty, logit adjustment and in-batch softmax: values from their formulas, identities with Normal."""
+"""Penalty, logit adjustment and in-batch softmax: values computed from their formulas, identities with Normal."""
 
 import copy
 
@@ -44,25 +44,25 @@ def trained(method):
 
 def test_penalty_is_subtracted_in_the_unit_of_training():
     for loss, unit in (("bce", 1.0), ("softmax", 0.25)):
-        method = built(PopularityPenalty(MF(), loss=loss, temperature=0.25, c=0.6))
+        method = built(PopularityPenalty(MF(), loss=loss, temperature=0.25, strength=0.6))
         with torch.no_grad():
             found = method.scores().block(np.arange(5), 0, 30)
-            plain = method.own_scores().block(np.arange(5), 0, 30)
+            plain = method.unbiased_scores().block(np.arange(5), 0, 30)
         assert np.allclose(found, plain - 0.6 * unit * LOG_POPULARITY, atol=1e-5)
 
 
-def test_penalty_may_be_changed_after_training():
-    model = PopularityPenalty(MF(dim=4), c=0.0).fit(LOG, epochs=3)
-    first, second = (model.adjusted(c=c).scores.block(np.arange(40), 0, 30) for c in (0.0, 2.0))
+def test_penalty_can_be_changed_after_training():
+    model = PopularityPenalty(MF(dim=4), strength=0.0).fit(LOG, epochs=3)
+    first, second = (model.adjusted(strength=one).scores.block(np.arange(40), 0, 30) for one in (0.0, 2.0))
     assert np.allclose(first - second, 2 * LOG_POPULARITY, atol=1e-5)
-    with pytest.raises(ConfigError, match="no setting 'reg'"):
+    with pytest.raises(ConfigError, match="ranking setting of 'penalty' 'reg'"):
         model.adjusted(reg=1.0)
-    with pytest.raises(ConfigError, match="c is -1"):
-        model.adjusted(c=-1)
+    with pytest.raises(ConfigError, match="strength is -1"):
+        model.adjusted(strength=-1)
 
 
 def niche_valid(items):
-    """Everybody wants the least popular items they have not used."""
+    """All users want the least popular items that they have not used."""
     order = np.argsort(LOG.item_counts, kind="stable")
     used = np.zeros((40, 30), bool)
     used[LOG.user, LOG.item] = True
@@ -73,7 +73,7 @@ def niche_valid(items):
 
 @pytest.mark.parametrize("loss", ["bce", "softmax"])
 def test_strength_of_the_penalty_is_chosen_at_validations(loss):
-    """By the best NDCG among 0, 0.1, …, 1.2; of equals the least."""
+    """The best NDCG among 0, 0.1, …, 1.2 decides; the smallest strength wins a tie."""
     train = TrainSettings(epochs=4, batch_size=64, lr=0.003, evaluate_every=12)
     validate, records = validator(LOG, niche_valid(3)), []
     method = PopularityPenalty(MF(dim=4, init_std=0.3), loss=loss)
@@ -83,42 +83,42 @@ def test_strength_of_the_penalty_is_chosen_at_validations(loss):
     with torch.no_grad():
         for step in range(13):
             fixed = copy.copy(method)
-            fixed.c = step / 10
+            fixed.settings = method.settings.replace(strength=step / 10)
             values.append(validate(fixed.scores())["ndcg@20"])
     assert len(set(values)) > 5
     assert float(method.chosen) == pytest.approx(int(np.argmax(values)) / 10)
     assert float(method.chosen) > 0
     assert trainer.position.best == max(values) == max(one["valid"]["ndcg@20"] for one in records)
-    assert set(records[0]["penalty"]) == {"c"}
+    assert set(records[0]["penalty"]) == {"strength"}
 
 
 def test_a_fixed_strength_is_kept():
-    model = PopularityPenalty(MF(dim=4), c=0.2).fit(LOG, niche_valid(3), epochs=2)
-    assert model.method.options() == []
-    assert model.method.settings()["c"] == 0.2
+    model = PopularityPenalty(MF(dim=4), strength=0.2).fit(LOG, niche_valid(3), epochs=2)
+    assert model.method.ranking_options() == []
+    assert model.method.settings.strength == 0.2
     assert float(model.method.item_bias()[0]) == pytest.approx(-0.2 * LOG_POPULARITY[0], rel=1e-5)
 
 
 def test_strength_without_validation():
     model = PopularityPenalty(MF(dim=4)).fit(LOG, epochs=1)
     assert float(model.method.item_bias()[0]) == pytest.approx(-0.7 * LOG_POPULARITY[0], rel=1e-5)
-    assert "c" not in model.method.settings()  # a file of settings has no word for "to be chosen"
+    assert model.method.settings.strength is None
 
 
-def test_chosen_strength_is_saved_and_may_be_changed(tmp_path):
+def test_chosen_strength_is_saved_and_can_be_changed(tmp_path):
     model = PopularityPenalty(MF(dim=4)).fit(LOG, niche_valid(3), epochs=2)
     chosen = float(model.method.chosen)
     assert chosen != pytest.approx(0.7)
-    for name, one in (("chosen", model), ("fixed", model.adjusted(c=0.3))):
+    for name, one in (("chosen", model), ("fixed", model.adjusted(strength=0.3))):
         one.save(tmp_path / name)
         read = load(tmp_path / name)
         assert np.array_equal(read.scores.block(np.arange(40), 0, 30), one.scores.block(np.arange(40), 0, 30))
-    assert read.method.c == 0.3
+    assert read.method.settings.strength == 0.3
     assert float(read.method.chosen) == pytest.approx(chosen)
 
 
-def test_models_saved_before_strengths_were_chosen_are_read(tmp_path):
-    model = PopularityPenalty(MF(dim=4), c=0.4).fit(LOG, epochs=1)
+def test_models_saved_without_a_chosen_strength_load(tmp_path):
+    model = PopularityPenalty(MF(dim=4), strength=0.4).fit(LOG, epochs=1)
     model.save(tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
     del tensors["chosen"]
@@ -132,24 +132,27 @@ def test_models_saved_before_strengths_were_chosen_are_read(tmp_path):
 def test_logit_adjustment_of_strength_zero_is_normal(backbone, loss):
     settings = {"loss": loss, "temperature": 0.2, "reg": 1e-3}
     plain = trained(Normal(backbone(), **settings))
-    for one, other in zip(trained(LogitAdjustment(backbone(), kappa=0.0, **settings)), plain, strict=True):
+    for one, other in zip(trained(LogitAdjustment(backbone(), strength=0.0, **settings)), plain, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-    adjusted = trained(LogitAdjustment(backbone(), kappa=1.0, **settings))
+    adjusted = trained(LogitAdjustment(backbone(), strength=1.0, **settings))
     assert not torch.allclose(adjusted[1], plain[1], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["bce", "softmax"])
 @pytest.mark.parametrize("backbone", [MF, NeuMF])
 def test_logit_adjustment_is_icpe_with_a_fixed_propensity(backbone, loss):
-    settings = {"loss": loss, "temperature": 0.3, "kappa": 0.7, "reg": 0.0}
+    settings = {"loss": loss, "temperature": 0.3, "strength": 0.7, "reg": 0.0}
     fixed = trained(ICPE(backbone(), propensity="popularity", weights_on="none", **settings))
     for one, other in zip(trained(LogitAdjustment(backbone(), **settings)), fixed, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_in_batch_loss_by_hand():
-    method = built(InBatch(MF(dim=4, init_std=0.5), temperature=0.3, correction=0.4, reg=0.0))
-    users, items = torch.tensor([0, 1, 2, 3]), torch.tensor([5, 7, 5, 9])  # item 5 twice: not its own negative
+    method = built(InBatch(MF(dim=4, init_std=0.5), temperature=0.3, strength=0.4, reg=0.0))
+    users, items = (
+        torch.tensor([0, 1, 2, 3]),
+        torch.tensor([5, 7, 5, 9]),
+    )  # item 5 occurs twice and is not its own negative
     loss = float(method.loss(Batch(users, items, torch.empty(0, dtype=torch.int64))).detach())
     user, item = (one.detach().numpy().astype(float) for one in method.backbone.reps())
     expected = 0.0
@@ -186,4 +189,4 @@ def test_in_batch_sums_of_distinct_rows_are_those_of_all_rows(temperature):
 
 def test_in_batch_needs_inner_products():
     with pytest.raises(ConfigError, match="NeuMF scores pairs one by one"):
-        built(InBatch(NeuMF()))
+        InBatch(NeuMF()).build(LOG, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Lists from anywhere: their order, what is odd about them, and that they are judged as our own."""
+"""Lists from other systems: their order, irregularities, and that they are evaluated like our own."""
 
 import math
 
@@ -99,7 +99,7 @@ def test_bad_lists_are_told(frame, message):
         read_lists(pl.DataFrame(frame), LOG)
 
 
-def test_widened_keeps_pairs_and_appends_strangers():
+def test_widened_keeps_pairs_and_appends_unknown_ids():
     part = Interactions.read(pl.DataFrame({"user_id": ["zoe", "ann"], "item_id": ["ham", "fig"]}), at_least=1)
     wide = widened(part, LOG.users, LOG.items)
     assert wide.users.to_list() == ["ann", "bob", "zoe"]
@@ -114,7 +114,7 @@ def trained(skewed):
 
 
 def test_a_models_lists_as_a_frame_have_its_figures(trained):
-    """Lists of the model with validation items taken out are what it is judged by itself."""
+    """The lists of a model without validation items have the same metrics as the model itself."""
     model, parts = trained
     longer = model.recommend(n=20 + int(parts.valid.user_counts.max()))
     hidden = longer.join(parts.valid.to_frame(), on=["user_id", "item_id"], how="anti", maintain_order="left")

@@ -1,4 +1,4 @@
-"""Metrics against an outside library, against tables made with a pencil, and against each other."""
+"""Metrics against an outside library, against tables computed by hand, and against each other."""
 
 import math
 
@@ -276,13 +276,13 @@ def test_lengths_are_checked(n):
 
 def test_what_does_not_fit_is_named():
     test, train = by_hand()
-    with pytest.raises(ConfigError, match="n is 5, but the lists have 4 places"):
+    with pytest.raises(ConfigError, match="n is 5, but the lists have 4"):
         evaluate_lists(lists_of(LISTS), test, train, [5])
     with pytest.raises(DataError, match="no user of the lists has a test item"):
         evaluate_lists(lists_of([[1]], [2]), test, train, [1])
     with pytest.raises(DataError, match="user 3 .* more than one list"):
         evaluate_lists(lists_of([[1], [2], [4]], [3, 0, 3]), test, train, [1])
-    with pytest.raises(DataError, match="test has .* take parts of one split"):
+    with pytest.raises(DataError, match="test has .* same split"):
         evaluate_lists(lists_of(LISTS), test, log_of(TRAIN, 5, 11), [1])
     for rows, users, says in (
         ([[10]], [0], "item codes from 10 to 10; expected -1 to 9"),

@@ -10,17 +10,10 @@ from hypothesis import strategies as st
 from icpe import ICPE, MF, ConfigError, LightGCN, NeuMF, Normal, evaluate, split
 from icpe.data.popularity import head_mask
 from icpe.methods import Batch, PopularityPenalty
-from icpe.paper.frontier import (
-    dial_front,
-    dominated,
-    group_losses,
-    hypervolume,
-    hypervolumes,
-    loss_front,
-    loss_point,
-    reference_points,
-)
-from icpe.paper.preference import PreferenceTraining, preference_vectors, step_weights, violations
+from icpe.paper.analysis.dial_front import dial_front
+from icpe.paper.analysis.fronts import dominated, hypervolume, hypervolumes
+from icpe.paper.analysis.loss_front import group_losses, loss_front, loss_point, reference_points
+from icpe.paper.analysis.pareto_mtl import ParetoMTL, preference_vectors, step_weights, violations
 from icpe.rng import stream
 from icpe.runs.config import RunConfig
 from icpe.testing import skewed_log
@@ -125,10 +118,10 @@ def test_fronts_are_compared_from_the_worst_of_all():
 
 @pytest.mark.parametrize("backbone", [MF(dim=4), NeuMF(dim=4, layers=(8, 4)), LightGCN(dim=4, layers=2)])
 def test_renewal_takes_losses_and_gram_of_both_groups(backbone):
-    method = PreferenceTraining(backbone, preference_vectors(3), 1)
+    method = ParetoMTL(backbone, preferences=preference_vectors(3).tolist(), chosen=1)
     method.build(PARTS.train, stream(0, "test"))
     method.double().eval()
-    gram = method._gram(0, 0)
+    gram = method.gram(0, 0)
     head = torch.from_numpy(head_mask(PARTS.train.item_counts)[PARTS.train.item])
     z_user, z_item = backbone.reps()
     users, items = (torch.from_numpy(one.astype(np.int64)) for one in (PARTS.train.user, PARTS.train.item))
@@ -140,7 +133,7 @@ def test_renewal_takes_losses_and_gram_of_both_groups(backbone):
     expected = [[float(a @ b) for a in flat] for b in flat]
     assert np.allclose(gram, expected, rtol=1e-9)
     assert method.losses.tolist() == pytest.approx([mean.item() for mean in means])
-    method.renew(0, seed=0)
+    method.refresh(0, seed=0)
     weights, counts = method.item_weight.numpy(), PARTS.train.item_counts
     assert np.average(weights, weights=counts) == pytest.approx(1)
     factors = step_weights(method.losses.numpy(), gram, preference_vectors(3), 1, feasibility=False)
@@ -151,7 +144,7 @@ def test_renewal_takes_losses_and_gram_of_both_groups(backbone):
 @pytest.mark.parametrize("backbone", ["mf", "neumf"])
 def test_weights_of_one_are_normal(backbone):
     found = []
-    for kind in (lambda one: PreferenceTraining(one, preference_vectors(2), 0), Normal):
+    for kind in (lambda one: ParetoMTL(one, preferences=preference_vectors(2).tolist(), chosen=0), Normal):
         method = kind(config(backbone).make_method().backbone)
         method.build(PARTS.train, stream(0, "test"))
         batch = Batch(torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([[4], [5]]))
@@ -174,7 +167,7 @@ def test_front_of_a_small_log():
 
 
 def test_losses_of_groups_by_hand():
-    model = Normal(MF(dim=4)).fit(PARTS.train, rng=0, **QUICK)
+    model = Normal(MF(dim=4)).fit(PARTS.train, seed=0, **QUICK)
     frame = PARTS.train.to_frame()
     scores = model.score(frame["user_id"], frame["item_id"]).astype(float)
     popular = dict(zip(PARTS.train.items, PARTS.train.item_counts, strict=True))
@@ -186,7 +179,7 @@ def test_losses_of_groups_by_hand():
 
 def test_levelling_takes_a_shift_of_all_scores_back():
     method = Normal(NeuMF(dim=4, layers=(8, 4)))
-    model = method.fit(PARTS.train, rng=0, **QUICK)
+    model = method.fit(PARTS.train, seed=0, **QUICK)
     before = loss_point(model, PARTS.train)
     with torch.no_grad():
         model.method.backbone.output_bias += 2.0
@@ -202,13 +195,13 @@ def test_reference_points_are_trained_alike():
     methods = {"Normal": {"name": "normal"}, "ICPE": {"name": "icpe", "loss": "bce", "clusters": 2}}
     points = reference_points(config(), PARTS, methods)
     assert points["label"].to_list() == ["Normal", "ICPE", "ICPE with S^g"]
-    model = Normal(MF(dim=4)).fit(PARTS.train, rng=0, **QUICK)
+    model = Normal(MF(dim=4)).fit(PARTS.train, seed=0, **QUICK)
     assert points.row(0)[1:3] == pytest.approx(group_losses(model, PARTS.train))
     assert points["head_loss"][1] != points["head_loss"][2]
 
 
 def test_dial_of_beta_is_that_of_the_model():
-    model = ICPE(MF(dim=4)).fit(PARTS.train, rng=0, **QUICK)
+    model = ICPE(MF(dim=4)).fit(PARTS.train, seed=0, **QUICK)
     front = dial_front(model, PARTS, [-1.0, 0.0, 1.0], "beta")
     values = evaluate(model.adjusted(beta=1.0), PARTS).values
     assert front.row(2)[:4] == (1.0, *(values[name] for name in ("ndcg@20", "apt@20", "coverage@20")))
@@ -218,23 +211,23 @@ def test_dial_of_beta_is_that_of_the_model():
 
 @pytest.mark.parametrize("loss", ["bce", "softmax"])
 def test_dial_of_the_penalty_is_that_of_the_method(loss):
-    model = Normal(MF(dim=4), loss=loss).fit(PARTS.train, rng=0, **QUICK)
+    model = Normal(MF(dim=4), loss=loss).fit(PARTS.train, seed=0, **QUICK)
     front = dial_front(model, PARTS, [0.0, 0.7], "penalty")
-    rival = PopularityPenalty(MF(dim=4), loss=loss, c=0.7).fit(PARTS.train, rng=0, **QUICK)
+    rival = PopularityPenalty(MF(dim=4), loss=loss, strength=0.7).fit(PARTS.train, seed=0, **QUICK)
     expected = evaluate(rival, PARTS).values
     assert front.row(1)[1:4] == pytest.approx([expected[name] for name in ("ndcg@20", "apt@20", "coverage@20")])
     assert front["apt@20"][1] > front["apt@20"][0]
 
 
 def test_wrong_use_is_named():
-    with pytest.raises(ConfigError, match="'normal' with loss 'bce'; the configuration has 'icpe'"):
+    with pytest.raises(ConfigError, match="'normal'.*'bce'.*the configuration has 'icpe'"):
         loss_front(config(method="icpe"), PARTS)
     with pytest.raises(ConfigError, match="preferences is 0"):
         loss_front(config(), PARTS, preferences=0)
-    model = Normal(MF(dim=4)).fit(PARTS.train, rng=0, epochs=1)
+    model = Normal(MF(dim=4)).fit(PARTS.train, seed=0, epochs=1)
     with pytest.raises(ConfigError, match="kind is 'gamma'"):
         dial_front(model, PARTS, [1.0], "gamma")
     with pytest.raises(ConfigError, match="beta"):
         dial_front(model, PARTS, [1.0], "beta")
     with pytest.raises(ConfigError, match="chosen is 3"):
-        PreferenceTraining(MF(), preference_vectors(2), 3)
+        ParetoMTL(MF(), preferences=preference_vectors(2).tolist(), chosen=3)

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 
 from icpe import MF, DataError, LightGCN, NeuMF, Normal
 from icpe.data.popularity import head_mask
-from icpe.paper.gradients import conflicts, first_epoch, item_gradients, pair_logits, principal_arrows
+from icpe.paper.analysis.gradients import conflicts, first_epoch, item_gradients, principal_arrows
+from icpe.paper.analysis.logits import pair_logits
 from icpe.rng import stream
 from icpe.runs.config import RunConfig
 from icpe.testing import skewed_log
@@ -34,8 +35,8 @@ def gradient_of(method, item):
     total = 0
     for user in LOG.user[LOG.item == item]:
         score = backbone.score(z_user[int(user)], z_item[int(item)])
-        if method.loss_kind == "softmax":
-            score = F.cosine_similarity(z_user[int(user)], z_item[int(item)], dim=0) / method.temperature
+        if method.settings.loss == "softmax":
+            score = F.cosine_similarity(z_user[int(user)], z_item[int(item)], dim=0) / method.settings.temperature
         total = total - torch.log(torch.sigmoid(score))
     gradients = torch.autograd.grad(total, backbone.shared_parameters())
     return torch.cat([one.reshape(-1) for one in gradients]).numpy()

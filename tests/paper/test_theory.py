@@ -8,15 +8,9 @@ import pytest
 import torch
 
 from icpe import ConfigError, DataError, make_world
-from icpe.paper.gradients import pair_logits
-from icpe.paper.theory import (
-    bound_terms,
-    cover_rate,
-    influence_exponent,
-    power_fit,
-    rademacher_term,
-    trajectory,
-)
+from icpe.paper.analysis.bound import bound_terms, cover_rate, rademacher_term, trajectory
+from icpe.paper.analysis.influence import influence_exponent, power_fit
+from icpe.paper.analysis.logits import pair_logits
 from icpe.rng import stream
 from icpe.runs.config import RunConfig
 from icpe.testing import skewed_log
@@ -61,7 +55,7 @@ def test_no_power_law_through_too_little(norms):
 
 def test_exponents_on_the_demo_world():
     """One on what all users share, one half on their own rows, and a little more there with propagation."""
-    log = make_world(rng=0).log
+    log = make_world(seed=0).log
     slopes = {}
     for name in ("mf", "neumf", "lightgcn"):
         found = influence_exponent({"name": name, "dim": 16}, log, initialisations=2, items=40)
@@ -135,8 +129,8 @@ def test_terms_by_hand_for_one_cluster(run):
         users, items = (table.detach().clone() for table in run.method.backbone.reps())
         users.requires_grad_()
         score = users @ items.T
-        if run.method.loss_kind == "softmax":
-            score = score / users.norm(dim=1, keepdim=True) / items.norm(dim=1) / run.method.temperature
+        if run.method.settings.loss == "softmax":
+            score = score / users.norm(dim=1, keepdim=True) / items.norm(dim=1) / run.method.settings.temperature
         ranges.append((score.max() - score.min()).item())
         loss = -torch.log(torch.sigmoid(score[LOG.user, LOG.item])).sum() / len(LOG.items)
         losses.append(loss.item())
@@ -162,7 +156,7 @@ def test_looking_leaves_the_run_as_it_was(run):
 
 
 def test_wrong_use_is_named():
-    with pytest.raises(ConfigError, match="the bound is that of ICPE; the configuration has 'normal'"):
+    with pytest.raises(ConfigError, match="the configuration has 'normal'"):
         trajectory(RunConfig(), LOG)
     with pytest.raises(ConfigError, match="initialisations is 0"):
         influence_exponent({}, LOG, initialisations=0)

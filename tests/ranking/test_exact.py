@@ -1,11 +1,9 @@
-"""Inner products are ranked by the same bits, however the work is cut and by however many threads."""
+"""Inner products are ranked with the same bits for any division of the work and any number of threads."""
 
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 from fractions import Fraction
-from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -13,7 +11,7 @@ import pytest
 import torch
 
 from icpe import Interactions, NeuMF
-from icpe.ranking import Lists, top_n
+from icpe.ranking import Blocks, Lists, top_n
 from icpe.ranking.chunk import Chunk
 from icpe.ranking.exact import ExactProducts, best_exactly, exact_of
 from icpe.ranking.tables import DotScores
@@ -22,14 +20,9 @@ from icpe.testing import skewed_log
 USERS, ITEMS = 130, 700
 
 
-@contextmanager
 def cut(compiled, chunk=512, tile=2048):
-    """Rank with the compiled loops or the plain ones, in other chunks and tiles."""
-    with (
-        patch.multiple("icpe.ranking.topn", WORTH_COMPILING=0 if compiled else 10**12, CHUNK=chunk, TILE=tile),
-        patch("icpe.ranking.chunk.TILE", tile),
-    ):
-        yield
+    """Rank with the compiled loops or by sorting, in other chunks and tiles."""
+    return Blocks(users=chunk, items=tile, compiled=compiled)
 
 
 def same(one, two):
@@ -107,21 +100,18 @@ def test_no_cut_changes_a_bit(kind, compiled):
     pairs = np.nonzero(np.random.default_rng(0).random((USERS, ITEMS)) < 0.05)
     ids = (pl.Series(np.arange(size)) for size in (USERS, ITEMS))
     hide = [Interactions.from_codes(*ids, *(codes.astype(np.int32) for codes in pairs))]
-    with cut(compiled=False):
-        whole = top_n(table, np.arange(USERS), 20, hide)
-    with cut(compiled=True):
-        best = ExactProducts(table, compiled=False).block(np.arange(USERS), 0, ITEMS)
-        assert same(whole, top_n(Matrix(best), np.arange(USERS), 20, hide)), "the order of the exact scores"
+    whole = top_n(table, np.arange(USERS), 20, hide, blocks=cut(compiled=False))
+    best = ExactProducts(table, compiled=False).block(np.arange(USERS), 0, ITEMS)
+    assert same(whole, top_n(Matrix(best), np.arange(USERS), 20, hide, blocks=cut(compiled=True))), (
+        "the order of the exact scores"
+    )
     for chunk, tile in ((3, 700), (16, 100), (31, 333), (64, 65), (130, 700), (512, 2048)):
-        with cut(compiled, chunk, tile):
-            assert same(whole, top_n(table, np.arange(USERS), 20, hide)), (chunk, tile)
+        assert same(whole, top_n(table, np.arange(USERS), 20, hide, blocks=cut(compiled, chunk, tile))), (chunk, tile)
     for user in range(6, USERS, 13):
-        with cut(compiled, tile=user):
-            alone = top_n(table, np.array([user]), 20, hide)
+        alone = top_n(table, np.array([user]), 20, hide, blocks=cut(compiled, tile=user))
         assert same(alone, Lists(whole.users[[user]], whole.items[[user]], whole.scores[[user]])), user
     order = np.random.default_rng(1).permutation(USERS)
-    with cut(compiled, chunk=50):
-        mixed = top_n(table, order, 20, hide)
+    mixed = top_n(table, order, 20, hide, blocks=cut(compiled, chunk=50))
     assert same(mixed, Lists(whole.users[order], whole.items[order], whole.scores[order]))
 
 
@@ -152,8 +142,9 @@ class Wrong(DotScores):
 def test_the_worst_rounding_changes_nothing(kind, compiled):
     table = close_vectors(kind)
     wrong = Wrong(table.user_vectors, table.item_vectors, table.item_bias)
-    with cut(compiled):
-        assert same(top_n(table, np.arange(USERS), 9), top_n(wrong, np.arange(USERS), 9))
+    assert same(
+        top_n(table, np.arange(USERS), 9, blocks=cut(compiled)), top_n(wrong, np.arange(USERS), 9, blocks=cut(compiled))
+    )
 
 
 def test_only_open_ends_are_computed_anew():
@@ -181,8 +172,7 @@ def test_short_lists_and_what_may_not_be_listed():
     bias[::2] = -np.inf
     table = DotScores(table.user_vectors, table.item_vectors, bias)
     for compiled in (False, True):
-        with cut(compiled):
-            lists = top_n(table, np.arange(USERS), 360, allow=np.arange(0, ITEMS, 5))
+        lists = top_n(table, np.arange(USERS), 360, allow=np.arange(0, ITEMS, 5), blocks=cut(compiled))
         assert ((lists.items >= 0).sum(1) == ITEMS // 10).all()
         assert (lists.items[lists.items >= 0] % 10 == 5).all()
         assert (lists.scores[lists.items < 0] == -np.inf).all()
@@ -200,13 +190,11 @@ def test_scores_of_a_tower_do_not_depend_on_the_company(threads):
     backbone.build(skewed_log(users=40, items=3000, pairs=5000), np.random.default_rng(0))
     with torch.no_grad():
         table = backbone.scores(*backbone.reps())
-    with cut(compiled=False):
-        whole = top_n(table, np.arange(40), 20)
+    whole = top_n(table, np.arange(40), 20, blocks=cut(compiled=False))
     torch.set_num_threads(threads)
     try:
         for compiled, chunk in ((False, 1), (True, 7), (True, 39), (True, 512)):
-            with cut(compiled, chunk):
-                assert same(whole, top_n(table, np.arange(40), 20)), (compiled, chunk)
+            assert same(whole, top_n(table, np.arange(40), 20, blocks=cut(compiled, chunk))), (compiled, chunk)
     finally:
         torch.set_num_threads(1)
 

@@ -1,8 +1,8 @@
-"""Lists are what sorting everything gives, however the work is cut."""
+"""Lists equal the result of sorting all scores, however the work is divided."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icpe import ConfigError, DataError, IcpeError, Interactions
-from icpe.ranking import Lists, stream_top_n, top_n
+from icpe.ranking import Blocks, Lists, stream_top_n, top_n
 
 
 class Matrix:
-    """Scores that are there already; remembers what it was asked for."""
+    """Table of fixed scores that records the requested blocks."""
 
     def __init__(self, scores):
         self.scores = np.asarray(scores, np.float32)
@@ -47,14 +47,9 @@ def full_sort(scores, users, n, hide=(), allow=None):
     return items, values
 
 
-@contextmanager
 def cut(compiled, chunk=512, tile=2048):
-    """Rank with the compiled selection or the plain one, in other chunks and tiles."""
-    with (
-        patch.multiple("icpe.ranking.topn", WORTH_COMPILING=0 if compiled else 10**12, CHUNK=chunk, TILE=tile),
-        patch("icpe.ranking.chunk.TILE", tile),
-    ):
-        yield
+    """Rank with the compiled loops or by sorting, in other chunks and tiles."""
+    return Blocks(users=chunk, items=tile, compiled=compiled)
 
 
 def same(one, two):
@@ -82,8 +77,7 @@ def problems(draw):
 @given(problem=problems(), chunk=st.integers(1, 7), tile=st.integers(1, 100))
 def test_equals_full_sort(compiled, problem, chunk, tile):
     scores, users, n, hide, allow = problem
-    with cut(compiled, chunk, tile):
-        lists = top_n(Matrix(scores), users, n, [log_of(mask) for mask in hide], allow)
+    lists = top_n(Matrix(scores), users, n, [log_of(mask) for mask in hide], allow, blocks=cut(compiled, chunk, tile))
     items, values = full_sort(scores, users, n, hide, allow)
     assert lists.users.tolist() == users.tolist()
     assert lists.items.tolist() == items.tolist()
@@ -102,21 +96,21 @@ def world():
 def test_cutting_does_not_matter(world):
     scores, hide = world
     users = np.random.default_rng(0).permutation(700)
-    with cut(compiled=False):
-        plain = top_n(Matrix(scores), users, 20, hide)
+    plain = top_n(Matrix(scores), users, 20, hide, blocks=cut(compiled=False))
     for chunk, tile in ((512, 2048), (1, 5000), (37, 333), (700, 64), (600, 1)):
-        with cut(compiled=True, chunk=chunk, tile=tile):
-            part = slice(0, 40 if chunk == 1 or tile == 1 else None)
-            lists = top_n(Matrix(scores), users[part], 20, hide)
+        part = slice(0, 40 if chunk == 1 or tile == 1 else None)
+        lists = top_n(Matrix(scores), users[part], 20, hide, blocks=cut(compiled=True, chunk=chunk, tile=tile))
         assert same(lists, Lists(plain.users[part], plain.items[part], plain.scores[part])), (chunk, tile)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_memory_setting_changes_the_blocks_not_the_lists(world, compiled):
     scores, hide = world
-    with cut(compiled):
-        tables = {memory: Matrix(scores) for memory in (1, 4, 256)}
-        found = {memory: top_n(table, np.arange(700), 20, hide, memory_mb=memory) for memory, table in tables.items()}
+    tables = {memory: Matrix(scores) for memory in (1, 4, 256)}
+    found = {
+        memory: top_n(table, np.arange(700), 20, hide, memory_mb=memory, blocks=cut(compiled))
+        for memory, table in tables.items()
+    }
     assert same(found[1], found[256])
     assert same(found[4], found[256])
     for memory, table in tables.items():
@@ -129,24 +123,25 @@ def test_memory_setting_changes_the_blocks_not_the_lists(world, compiled):
 
 def test_threads_do_not_matter(world):
     scores, hide = world
-    with cut(compiled=True, chunk=64):
-        alone = top_n(Matrix(scores), np.arange(700), 20, hide)
-        with ThreadPoolExecutor(4) as pool:
-            asked = [pool.submit(top_n, Matrix(scores), np.arange(700), 20, hide) for _ in range(6)]
-            assert all(same(alone, answer.result()) for answer in asked)
+    alone = top_n(Matrix(scores), np.arange(700), 20, hide, blocks=cut(compiled=True, chunk=64))
+    with ThreadPoolExecutor(4) as pool:
+        asked = [
+            pool.submit(top_n, Matrix(scores), np.arange(700), 20, hide, blocks=cut(compiled=True, chunk=64))
+            for _ in range(6)
+        ]
+        assert all(same(alone, answer.result()) for answer in asked)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_batch_equals_single_users_in_any_order(world, compiled):
     scores, hide = world
-    with cut(compiled):
-        batch = top_n(Matrix(scores), np.arange(60), 15, hide)
-        order = np.random.default_rng(1).permutation(60)
-        mixed = top_n(Matrix(scores), order, 15, hide)
-        assert same(mixed, Lists(batch.users[order], batch.items[order], batch.scores[order]))
-        for user in range(0, 60, 7):
-            one = top_n(Matrix(scores), np.array([user]), 15, hide)
-            assert same(one, Lists(batch.users[[user]], batch.items[[user]], batch.scores[[user]]))
+    batch = top_n(Matrix(scores), np.arange(60), 15, hide, blocks=cut(compiled))
+    order = np.random.default_rng(1).permutation(60)
+    mixed = top_n(Matrix(scores), order, 15, hide, blocks=cut(compiled))
+    assert same(mixed, Lists(batch.users[order], batch.items[order], batch.scores[order]))
+    for user in range(0, 60, 7):
+        one = top_n(Matrix(scores), np.array([user]), 15, hide, blocks=cut(compiled))
+        assert same(one, Lists(batch.users[[user]], batch.items[[user]], batch.scores[[user]]))
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -156,9 +151,8 @@ def test_hidden_items_never_appear(world, compiled):
     scores = scores.copy()
     for log in (train, valid):
         scores[log.user, log.item] += 100
-    with cut(compiled):
-        lists = top_n(Matrix(scores), np.arange(700), 20, [train, valid])
-        half = top_n(Matrix(scores), np.arange(700), 20, [train])
+    lists = top_n(Matrix(scores), np.arange(700), 20, [train, valid], blocks=cut(compiled))
+    half = top_n(Matrix(scores), np.arange(700), 20, [train], blocks=cut(compiled))
     pairs = set(zip(*(codes.tolist() for codes in (train.user, train.item)), strict=True))
     later = set(zip(*(codes.tolist() for codes in (valid.user, valid.item)), strict=True))
     shown = {(user, item) for user, row in enumerate(lists.items.tolist()) for item in row}
@@ -175,16 +169,14 @@ def test_scores_are_left_alone(world, compiled):
     scores, hide = world
     table = Matrix(scores.copy())
     table.block = lambda users, start, stop: table.scores[users[0] : users[-1] + 1, start:stop]
-    with cut(compiled):
-        top_n(table, np.arange(50), 5, hide, np.arange(100))
+    top_n(table, np.arange(50), 5, hide, np.arange(100), blocks=cut(compiled))
     assert (table.scores == scores).all()
 
 
 def test_only_tiles_with_allowed_items_are_computed(world):
     scores, _ = world
     table = Matrix(scores)
-    with cut(compiled=True, tile=100):
-        lists = top_n(table, np.arange(10), 3, allow=np.array([4950, 120, 130]))
+    lists = top_n(table, np.arange(10), 3, allow=np.array([4950, 120, 130]), blocks=cut(compiled=True, tile=100))
     assert len(table.asked) == 2
     assert {item for row in lists.items.tolist() for item in row} == {120, 130, 4950}
 
@@ -197,34 +189,44 @@ def test_nan_is_an_error_wherever_it_is(compiled, item, tile):
     scores[1, item] = np.nan
     hidden = np.zeros((3, 100), bool)
     hidden[1, item] = True
-    with cut(compiled, tile=tile):
-        for hide in ((), [log_of(hidden)]):
-            with pytest.raises(IcpeError, match=rf"user 1 for item {item} .* is NaN"):
-                top_n(Matrix(scores), np.arange(3), 2, hide)
-        assert len(top_n(Matrix(scores), np.array([0, 2]), 2)) == 2
-        others = np.delete(np.arange(100), item)
-        assert top_n(Matrix(scores), np.array([1]), 2, allow=others).items.tolist() == [others[:2].tolist()]
+    for hide in ((), [log_of(hidden)]):
+        with pytest.raises(IcpeError, match=rf"user 1 for item {item} .* is NaN"):
+            top_n(Matrix(scores), np.arange(3), 2, hide, blocks=cut(compiled, tile=tile))
+    assert len(top_n(Matrix(scores), np.array([0, 2]), 2, blocks=cut(compiled, tile=tile))) == 2
+    others = np.delete(np.arange(100), item)
+    assert top_n(Matrix(scores), np.array([1]), 2, allow=others, blocks=cut(compiled, tile=tile)).items.tolist() == [
+        others[:2].tolist()
+    ]
 
 
 def test_stream_gives_the_lists_in_bounded_pieces(world):
     scores, hide = world
-    with cut(compiled=True, chunk=100):
-        pieces = list(stream_top_n(Matrix(scores), np.arange(650), 7, hide))
-        whole = top_n(Matrix(scores), np.arange(650), 7, hide)
+    pieces = list(stream_top_n(Matrix(scores), np.arange(650), 7, hide, blocks=cut(compiled=True, chunk=100)))
+    whole = top_n(Matrix(scores), np.arange(650), 7, hide, blocks=cut(compiled=True, chunk=100))
     assert [len(piece) for piece in pieces] == [100] * 6 + [50]
     assert np.concatenate([piece.items for piece in pieces]).tolist() == whole.items.tolist()
 
 
-def test_small_problems_do_without_the_compiler():
-    with patch("icpe.ranking.chunk.Chunk._by_tiles", side_effect=AssertionError("compiled")):
-        top_n(Matrix(np.zeros((100, 1000))), np.arange(100), 5)
-        with pytest.raises(AssertionError, match="compiled"):
-            top_n(Matrix(np.zeros((2000, 1001))), np.arange(2000), 5)
+def test_small_problems_do_not_load_the_compiler():
+    code = """
+import sys, numpy as np
+from icpe.ranking import top_n
+
+class Zeros:
+    def __init__(self, users, items): self.users, self.items = users, items
+    def block(self, users, start, stop): return np.zeros((len(users), stop - start), np.float32)
+
+for users, items in ((100, 1000), (2000, 1001)):
+    top_n(Zeros(users, items), np.arange(users), 5)
+    print("icpe.kernels.select" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_frame_has_the_callers_ids():
     log = Interactions.read(pl.DataFrame({"user_id": ["b", "a", "c"], "item_id": [30, 10, 20]}))
-    frame = top_n(Matrix([[1, 2, 3], [6, 5, 4], [7, 7, 9]]), np.array([2, 0]), 3, [log]).to_frame(log)
+    frame = top_n(Matrix([[1, 2, 3], [6, 5, 4], [7, 7, 9]]), np.array([2, 0]), 3, [log]).to_frame(log.users, log.items)
     assert frame.columns == ["user_id", "item_id", "score", "rank"]
     assert frame.rows() == [("c", 30, 9.0, 1), ("c", 10, 7.0, 2), ("a", 30, 3.0, 1), ("a", 20, 2.0, 2)]
 
@@ -237,9 +239,9 @@ def test_frame_has_the_callers_ids():
         ({"memory_mb": 0}, ConfigError, "memory_mb is 0"),
         ({"users": np.array([0, 3])}, DataError, "user codes run from 0 to 3; expected 0 to 2"),
         ({"users": np.array([-1])}, DataError, "user codes run from -1"),
-        ({"users": np.array(["ann"])}, DataError, "user codes must be integers"),
+        ({"users": np.array(["ann"])}, DataError, "user codes must be a vector of integers"),
         ({"allow": np.array([4])}, DataError, "item codes run from 4 to 4; expected 0 to 3"),
-        ({"hide": [log_of(np.ones((3, 5), bool))]}, DataError, "3 users and 5 items, the scores have 3 and 4"),
+        ({"hide": [log_of(np.ones((3, 5), bool))]}, DataError, "3 users and 5 items, but the scores have 3 and 4"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, error, says):

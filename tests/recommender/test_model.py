@@ -198,12 +198,21 @@ def test_text_ids_in_any_container(texts):
 
 
 @pytest.mark.parametrize("ask", [lambda m, ids: m.score([3], ids), lambda m, ids: m.similar_items(ids), lambda m, ids: m.fold_in(ids),
-                                 lambda m, ids: m.recommend([3], items=ids), lambda m, ids: m.recommend([3], exclude=ids)])  # fmt: skip
+                                 lambda m, ids: m.recommend([3], items=ids)])  # fmt: skip
 def test_unknown_items(model, ask):
     with pytest.raises(DataError, match="item 777 is not in the training data"):
         ask(model, [777])
     with pytest.raises(DataError, match="item ids are integers here, such as 0"):
         ask(model, ["7"])
+
+
+def test_unknown_items_may_be_excluded(model):
+    """A list of items out of stock always has some that the model has never seen."""
+    known = model.recommend([3], n=1)["item_id"][0]
+    assert model.recommend([3], n=5, exclude=[777]).equals(model.recommend([3], n=5))
+    assert model.recommend([3], n=5, exclude=[777, known]).equals(model.recommend([3], n=5, exclude=[known]))
+    with pytest.raises(DataError, match="item ids are integers here, such as 0"):
+        model.recommend([3], exclude=["7"])
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, True, "3", None])

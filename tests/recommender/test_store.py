@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 from safetensors.torch import load_file, save_file
 
-from icpe import MF, DataError, Interactions, LightGCN, NeuMF, Normal, load
-from icpe.backbones.base import normal_table
+from icpe import MF, ConfigError, DataError, Interactions, LightGCN, NeuMF, Normal, load
+from icpe.backbones import TableSettings, normal_table
+from icpe.settings import setting
 from icpe.testing import skewed_log
 
 STORED = Path(__file__).parent / "stored"
@@ -52,8 +53,8 @@ def test_round_trip(name, loss, tmp_path):
     assert again.recommend(n=10, hide_seen=False).equals(model.recommend(n=10, hide_seen=False))
     assert again.similar_items(log.items[:3]).equals(model.similar_items(log.items[:3]))
     assert again.fold_in(log.items[:3]).equals(model.fold_in(log.items[:3]))
-    assert again.method.settings() == model.method.settings()
-    assert again.method.backbone.settings() == model.method.backbone.settings()
+    assert again.method.settings.as_dict() == model.method.settings.as_dict()
+    assert again.method.backbone.settings.as_dict() == model.method.backbone.settings.as_dict()
     assert repr(again) == repr(model)
     assert not again.method.training
     again.save(tmp_path / "again")
@@ -105,9 +106,8 @@ def test_loading_never_unpickles(saved, monkeypatch):
 class Own(MF):
     name = "own"
 
-    def __init__(self, dim=4, power=2.0):
-        super().__init__(dim)
-        self.power = power
+    class Settings(TableSettings):
+        power: float = setting(2.0, "A setting of its own.")
 
     def build(self, train, rng):
         super().build(train, rng)
@@ -117,10 +117,11 @@ class Own(MF):
 def test_a_backbone_of_ones_own(tmp_path):
     model = Normal(Own(power=3.0)).fit(skewed_log(users=20, items=15, pairs=150), epochs=1)
     model.save(tmp_path)
-    with pytest.raises(DataError, match="asks for something this version does not have: there is no backbone 'own'"):
+    with pytest.raises(ConfigError, match="unknown backbone 'own'.*--plugin"):
         load(tmp_path)
-
-    assert load(tmp_path, Own(power=3.0)).recommend(n=3).equals(model.recommend(n=3))
+    again = load(tmp_path, plugins=[Own])
+    assert again.method.backbone.settings.power == 3.0
+    assert again.recommend(n=3).equals(model.recommend(n=3))
 
 
 def change_settings(folder, change):
@@ -160,9 +161,10 @@ DAMAGE = {
     "half the settings": (lambda f: (f / "model.json").write_text('{"format": 1, "back'), "model.json is damaged"),
     "settings of something else": (lambda f: (f / "model.json").write_text("[1, 2]"), "model.json is damaged"),
     "settings without backbone": (lambda f: (f / "model.json").write_text('{"format": 1}'), "model.json is damaged"),
-    "later format": (lambda f: change_settings(f, lambda c: c.update(format=2)), "has format 2, this version of icpe reads up to 1"),
-    "unknown method": (lambda f: change_settings(f, lambda c: c["method"].update(name="later")), "does not have: unknown method 'later'"),
-    "unknown setting": (lambda f: change_settings(f, lambda c: c["method"]["settings"].update(later=1)), "does not have: method 'normal' has no setting 'later'"),
+    "earlier format": (lambda f: change_settings(f, lambda c: c.update(format=0)), "reads format 1; train the model again"),
+    "later format": (lambda f: change_settings(f, lambda c: c.update(format=2)), "has format 2, this version of icpe reads format 1; use a newer icpe"),
+    "unknown method": (lambda f: change_settings(f, lambda c: c["method"].update(name="later")), "unknown method 'later'"),
+    "unknown setting": (lambda f: change_settings(f, lambda c: c["method"]["settings"].update(later=1)), "method 'normal' has no setting 'later'"),
     "other width": (lambda f: change_settings(f, lambda c: c["backbone"]["settings"].update(dim=5)), "model.safetensors does not hold this model"),
     "no parameters": (lambda f: (f / "model.safetensors").unlink(), "model.safetensors does not hold this model"),
     "half the parameters": (lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-9]), "model.safetensors does not hold this model"),
@@ -182,7 +184,7 @@ def test_damage_is_told(folder, case):
     damage, message = DAMAGE[case]
     damage(folder)
     before = contents(folder)
-    with pytest.raises(DataError, match=message) as caught:
+    with pytest.raises((DataError, ConfigError), match=message) as caught:
         load(folder)
     assert "\n" not in str(caught.value)
     assert contents(folder) == before
@@ -217,8 +219,10 @@ class Killed(BaseException):
 def test_a_save_that_is_killed_leaves_one_model_or_none(saved, tmp_path, monkeypatch, after):
     """At every rename: what loads is the old model or the new one, never new parameters with old settings."""
     old = load(saved)
-    new = Normal(type(old.method.backbone)(**old.method.backbone.settings())).fit(old.log, rng=9, epochs=1)
-    assert new.method.settings() == old.method.settings(), "equal shapes: only the numbers tell them apart"
+    new = Normal(type(old.method.backbone)(**old.method.backbone.settings.as_dict())).fit(old.log, seed=9, epochs=1)
+    assert new.method.settings.as_dict() == old.method.settings.as_dict(), (
+        "equal shapes: only the numbers tell them apart"
+    )
     lists, replace = [model.recommend(n=5) for model in (old, new)], Path.replace
     assert not lists[0].equals(lists[1])
     outcomes = []

@@ -6,25 +6,26 @@ import polars as pl
 import pytest
 
 from icpe import load
+from icpe.audit import audit
 from icpe.cli import run
 from icpe.compare.grid import Cell, Failure, run_grid
-from icpe.report import audit
-from icpe.report.comparison import comparison_report
-from icpe.report.page import compare_report
+from icpe.report.pages.audit import audit_report
+from icpe.report.pages.comparison import comparison_report
+from icpe.report.pages.runs import runs_report
 from icpe.runs.config import RunConfig
 from icpe.testing import skewed_log
 
-NASTY = "<script>alert('$1')</script> & \"quoted\""
+HOSTILE = "<script>alert('$1')</script> & \"quoted\""
 QUICK = ["--train.epochs", "3", "--train.evaluate_every", "5", "--backbone.dim", "8"]
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """The runs ``normal`` and ``icpe $x$ <b>`` of a log whose items have dangerous names."""
+    """The runs ``normal`` and ``icpe $x$ <b>`` of a log whose items have hostile names."""
     folder = tmp_path_factory.mktemp("runs")
     log = skewed_log()
     log.write(folder / "log.csv")
-    names = pl.DataFrame({"item_id": log.items, "name": [f"{NASTY} {item}" for item in log.items]})
+    names = pl.DataFrame({"item_id": log.items, "name": [f"{HOSTILE} {item}" for item in log.items]})
     names.write_csv(folder / "items.csv")
     train = ["train", str(folder / "log.csv"), "--items", str(folder / "items.csv"), *QUICK]
     assert run([*train, "-o", str(folder / "normal")]) == 0
@@ -39,12 +40,12 @@ def paths(folder):
 
 @pytest.fixture(scope="session")
 def page(folder, paths):
-    return compare_report(paths, folder / "report.html")
+    return runs_report(paths, folder / "report.html")
 
 
 @pytest.fixture(scope="session")
 def grid(folder):
-    """Normal, ICPE with an odd label and the floor, two seeds each, and a run that failed."""
+    """Normal, ICPE with an odd label and the baseline Popularity, two seeds each, and a run that failed."""
     data = {"source": str(folder / "log.csv"), "item_info": str(folder / "items.csv")}
     rest = {"backbone": {"name": "mf", "dim": 8}, "train": {"epochs": 2, "evaluate_every": 5}, "data": data}
     cells = [
@@ -68,4 +69,4 @@ def audited(folder, paths):
     odd = pl.DataFrame({"user_id": [1, 2], "item_id": [10**6, 10**6], "rank": [11, 11]})
     sets["icpe $x$ <b>"] = pl.concat([sets["icpe $x$ <b>"].cast({"rank": pl.Int64}), odd])
     found = audit(folder / "log.csv", sets, item_info=folder / "items.csv")
-    return found.write(folder / "audit.html", command="icpe audit --log <log>")
+    return audit_report(found, folder / "audit.html", command="icpe audit --log <log>")

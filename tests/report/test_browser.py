@@ -1,4 +1,4 @@
-"""Every page is one safe file, and Chromium draws it: light and dark, wide and narrow, and on paper."""
+"""Every page is one self-contained file, and Chromium renders it: light and dark, wide and narrow, and in print."""
 
 import json
 import re
@@ -10,6 +10,7 @@ import pytest
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FIGURES = {"page": 10, "comparison": 10, "audited": 2}
 WIDTHS = (1400, 420)
+HOSTILE_ESCAPED = "&lt;script&gt;alert(&#39;$1&#39;)&lt;/script&gt; &amp; &#34;quoted&#34; "
 
 MEASURE = """<!doctype html><title>measuring</title><pre id="found"></pre>FRAMES
 <script>
@@ -42,7 +43,7 @@ def pages(page, comparison, audited):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_one_file_without_anything_from_elsewhere(pages, name):
+def test_a_page_is_one_file_that_loads_nothing(pages, name):
     text = pages[name].read_text()
     assert not re.findall(r"<(?:script|img|iframe|object|embed)\b|@import|javascript:", text, re.IGNORECASE)
     assert not re.findall(r"(?:src|href)=\"(?!#)([^\"]*)\"", text)
@@ -56,9 +57,9 @@ def test_one_file_without_anything_from_elsewhere(pages, name):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_what_comes_from_the_data_is_escaped(pages, name):
+def test_names_from_the_data_are_escaped(pages, name):
     text = pages[name].read_text()
-    assert "&lt;script&gt;alert(&#x27;$1&#x27;)&lt;/script&gt; &amp; &quot;quoted&quot; " in text
+    assert HOSTILE_ESCAPED in text
     assert "alert('" not in text
     assert "<i>" not in text
     assert "<b>/" not in text
@@ -71,7 +72,7 @@ def chromium(tmp_path, *flags, timeout=90):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_a_browser_draws_them(pages, tmp_path, dark):
+def test_a_browser_renders_the_pages(pages, tmp_path, dark):
     frames = []
     for name, path in pages.items():
         shutil.copy(path, tmp_path / f"{name}.html")

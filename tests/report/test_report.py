@@ -5,17 +5,21 @@ import re
 import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
+from icpe.audit import audit
 from icpe.cli import run
-from icpe.report.icpe_figures import cosines, weights
-from icpe.report.page import compare_report, run_report
-from icpe.report.record import read_runs
-from icpe.report.svg import inline_svg
-from icpe.report.table import blocks_of
-from icpe.report.words import headline
+from icpe.report.figures.icpe import cosines, gradient_norms, weights
+from icpe.report.figures.svg import inline_svg
+from icpe.report.pages.audit import audit_report
+from icpe.report.pages.runs import run_report, runs_report, write_runs_page
+from icpe.report.results import group_columns, run_columns
+from icpe.report.sentences import best_step_notes, headline
+from icpe.runs.record import read_runs
 
 QUICK = ["--train.epochs", "3", "--train.evaluate_every", "5", "--backbone.dim", "8"]
 
@@ -62,7 +66,7 @@ def test_folders_with_odd_names_are_escaped(page):
 
 
 def test_the_same_runs_give_the_same_bytes(page, paths, tmp_path):
-    assert compare_report(paths, tmp_path / "again.html").read_bytes() == page.read_bytes()
+    assert runs_report(paths, tmp_path / "again.html").read_bytes() == page.read_bytes()
 
 
 def test_the_headline_says_who_wins_where(paths):
@@ -73,50 +77,47 @@ def test_the_headline_says_who_wins_where(paths):
         {**values[0], "apt@20": 0.41, "coverage@20": 0.5, "recall@20": 0.1, "recall_head@20": 0.15, "recall_niche@20": 0.03},
     ]  # fmt: skip
     runs = [replace(run, result={**run.result, "test": one}) for run, one in zip(runs, made, strict=True)]
-    ((shown, fits),) = headline(runs, blocks_of(runs))
-    said = f"{shown} {fits}"
-    assert said.replace("\N{NO-BREAK SPACE}", " ") == (
-        "ICPE puts 41 % of the list places on niche items where Normal puts 9.0 %, and shows 50 % of all items where "
-        "Normal shows 50 %. Recall@20 is 0.1000 against 0.1000 overall, 0.1500 against 0.2000 for head items, 0.0300 "
-        "against 0.0100 for niche items. Normal is ahead of ICPE in: Recall@20 head."
-    )
-    ((shown, fits),) = headline(runs[1:], blocks_of(runs[1:]))
-    said = f"{shown} {fits}".replace("\N{NO-BREAK SPACE}", " ")
-    assert said.startswith("ICPE puts 41 % of the list places on niche items, which are 80 % of the catalogue and take")
-    assert said.endswith(
-        "It shows 50 % of all items. Recall@20 is 0.1000 overall, 0.1500 for head items, 0.0300 for niche items."
-    )
+    columns = run_columns(20, made)
+    ((shown, fits),) = headline(runs, columns)
+    shown = shown.replace("\N{NO-BREAK SPACE}", " ")
+    assert re.findall(r"[\d.]+ %", shown) == ["41 %", "9.0 %", "50 %", "50 %"]
+    for words in ("0.1000 against 0.1000 overall", "0.1500 against 0.2000 for head", "0.0300 against 0.0100 for niche"):
+        assert words in fits
+    assert fits.endswith("Normal is better than ICPE in: Recall@20 head.")
+    ((shown, fits),) = headline(runs[1:], run_columns(20, made[1:]))
+    assert shown.startswith("ICPE")
+    assert re.findall(r"[\d.]+ %", shown.replace("\N{NO-BREAK SPACE}", " "))[:2] == ["41 %", "80 %"]
+    assert "0.1500 for head items" in fits
+    assert "against" not in fits
 
 
-def test_places_are_counted_as_lists_are_given(paths):
-    record = read_runs(paths)[1]
-    lists = record.model.recommend(n=20)
-    counted = dict(lists["item_id"].value_counts().iter_rows())
-    assert {
-        item: int(times) for item, times in zip(record.model.log.items, record.shown, strict=True) if times
-    } == counted
+def test_first_and_last_validations_are_pointed_out(paths):
+    record = read_runs(paths)[0]
+    steps = [one["step"] for one in record.curve if "valid" in one]
+    assert len(steps) > 2
+    found = [best_step_notes([replace(record, result={**record.result, "best_step": step})]) for step in steps[:3]]
+    assert "--train.evaluate_every" in found[0][0]
+    assert found[1] == []
+    assert "--train.epochs" in best_step_notes([replace(record, result={**record.result, "best_step": steps[-1]})])[0]
 
 
-def test_labels_tell_runs_apart(paths, tmp_path):
-    assert [run.label for run in read_runs(paths)] == ["Normal", "ICPE"]
-    assert [run.label for run in read_runs(paths[1:])] == ["ICPE"]
-    copy = shutil.copytree(paths[1], tmp_path / "copy")
-    assert [run.label for run in read_runs([paths[1], copy])] == ["ICPE (icpe $x$ <b>)", "ICPE (copy)"]
-    assert [run.label for run in read_runs([copy, copy])] == ["ICPE 1", "ICPE 2"]
-
-
-def test_slow_scores_are_sampled_and_many_runs_fit(folder, paths, tmp_path, monkeypatch):
+def test_many_runs_further_columns_and_few_users(folder, paths, tmp_path):
     train = ["train", str(folder / "log.csv"), "--backbone", "neumf", "--train.epochs", "1"]
     assert run([*train, "-o", str(tmp_path / "neumf")]) == 0
-    monkeypatch.setattr("icpe.report.record._PAIRS", 120 * 150)
-    long = shutil.copytree(paths[1], tmp_path / f"icpe{'-again' * 9}")
-    path = compare_report([tmp_path / "neumf", *paths, long], tmp_path / "many.html")
-    assert "<h1>3 runs against Normal (neumf)</h1>" in path.read_text()
-    assert "ICPE (icpe-again-…-again-again)" in path.read_text()
-    assert "lists of 150 to 300 users" in path.read_text()
+    copy = shutil.copytree(paths[1], tmp_path / "copy")
+    runs = read_runs([tmp_path / "neumf", *paths, copy])
+    runs[0] = replace(runs[0], max_scores=120 * len(runs[0].model.log.items))
+    further = group_columns("True <b>", "recall", 20, [{"recall@20": 0.98765}] * 4)
+    path = write_runs_page(runs, tmp_path / "many.html", further=further, notes=["A <note>."])
+    text = path.read_text()
+    assert "<h1>3 runs against Normal (neumf)</h1>" in text
+    assert "lists of 120 to 300 users" in text
+    assert "True&nbsp;&lt;b&gt;" in text or "True &lt;b&gt;" in text
+    assert "A &lt;note&gt;." in text
+    assert text.count("0.9877") == 4  # one for each run
 
 
-def test_clusters_that_come_and_go_are_drawn():
+def test_a_changing_number_of_clusters_is_drawn():
     noted = [{"step": step, "weight": [1.0] * count} for step, count in ((1, 4), (2, 2), (3, 7))]
     assert "cluster 7" in inline_svg(lambda: weights(noted), "weights")
     text = inline_svg(lambda: cosines({"cosine": np.eye(3).tolist()}), "cosines")
@@ -150,10 +151,10 @@ def test_wrong_questions(folder, paths, tmp_path, capfd, monkeypatch):
     before = sorted(Path().rglob("*"))
     normal = str(paths[0])
     for arguments, message in (
-        ([normal, str(paths[1])], "name it with -o report.html"),
+        ([normal, str(paths[1])], "-o report.html"),
         ([normal, "other", "-o", "both.html"], "different data or splits"),
         ([normal, "-o", "report.pdf"], "should end in .html"),
-        (["empty"], "empty holds no finished run"),
+        (["empty"], "empty contains no finished run"),
         ([normal, "--user", "99999", "-o", "one.html"], "user 99999 is not in the training data"),
         ([normal, "--user", "ann", "-o", "one.html"], "ids are integers"),
     ):
@@ -163,3 +164,42 @@ def test_wrong_questions(folder, paths, tmp_path, capfd, monkeypatch):
         assert message in err
         assert (out, len(err.splitlines())) == ("", 1)
     assert sorted(Path().rglob("*")) == before
+
+
+def test_templates_are_part_of_the_package():
+    for package, names in (
+        ("icpe.report", ("base.html", "macros.html", "style.css", "runs.html", "comparison.html", "audit.html")),
+        ("icpe.tables", ("table.html",)),
+        ("icpe.paper", ("studies.html",)),
+    ):
+        for name in names:
+            assert files(package).joinpath("templates", name).is_file()
+
+
+def test_hostile_names_of_sets_columns_and_users(tmp_path):
+    """Nothing that a user can name becomes markup, in any part of an audit's page."""
+    hostile = "<script>alert(1)</script>"
+    log = pl.DataFrame({"user_id": [hostile, hostile, "b"], "item_id": [hostile, "x", hostile]})
+    lists = pl.DataFrame({"user_id": [hostile, "b"], "item_id": ["x", "new <b>"]})
+    found = audit(log, {hostile: lists, "<i>": lists}, lists)
+    text = audit_report(found, tmp_path / "page.html", command=hostile).read_text()
+    assert "<script" not in text
+    assert "<i>" not in text
+    assert "new <b>" not in text
+    assert text.count("&lt;script&gt;") > 8
+
+
+def test_an_audit_without_common_users(tmp_path):
+    log = pl.DataFrame({"user_id": [1, 2], "item_id": [10, 11]})
+    sets = {name: pl.DataFrame({"user_id": [user], "item_id": [10]}) for name, user in (("a", 1), ("b", 2))}
+    text = audit_report(audit(log, sets), tmp_path / "page.html").read_text()
+    assert "No user of the log has a list in every set" in text
+    assert "accuracy of the lists is unknown" in text
+    assert "<pre>" not in text  # no command was given
+
+
+def test_no_label_of_an_axis_is_cut_off():
+    for top in np.linspace(10, 16, 25):
+        text = inline_svg(lambda top=top: gradient_norms({"gradient_norm": [top, 3.0, 1.4, 0.96]}), "norms")
+        left = re.search(r'x="(-?[\d.]+)" y="[\d.]+" transform="rotate\(-90[^>]*>gradient norm', text)
+        assert float(left[1]) > 8  # the label is 11 px high, and this is the line that its letters stand on

@@ -1,4 +1,4 @@
-"""Methods as points: means and bars over seeds, and names that hide nothing."""
+"""Methods as points: means and bars over seeds, one look per method, and names that cover nothing."""
 
 import numpy as np
 import polars as pl
@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icpe import DataError
-from icpe.report.labels import place_labels
-from icpe.report.svg import inline_svg
-from icpe.report.trade_off import scatter_figure, trade_off_figure
+from icpe.methods import METHODS
+from icpe.report.figures.labels import place_labels
+from icpe.report.figures.style import GREY, HEAD, NICHE, PALETTE, method_styles
+from icpe.report.figures.svg import inline_svg
+from icpe.report.figures.trade_off import scatter_figure, trade_off_figure
 
 AREA = np.array([0.0, 0.0, 350.0, 260.0])
 
@@ -34,7 +36,7 @@ def test_names_hide_neither_names_nor_points(points):
         assert not any((box[:2] < point).all() and (point < box[2:]).all() for point in places)
 
 
-def test_a_crowd_is_told_apart():
+def test_names_of_a_crowd_do_not_overlap():
     """Nine methods that are nearly the same, with long names."""
     angle = np.linspace(0, 2 * np.pi, 9, endpoint=False)
     points = np.array([175.0, 130.0]) + 6 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -60,7 +62,7 @@ def results():
 def test_points_are_means_and_bars_standard_deviations():
     axes = trade_off_figure(results(), "mf").axes[0]
     points = [container.lines[0].get_xydata()[0] for container in axes.containers]
-    assert np.allclose(points, [[0.31, 0.1], [0.21, 0.2]])  # popularity is a floor, and not drawn
+    assert np.allclose(points, [[0.31, 0.1], [0.21, 0.2]])  # popularity is a baseline and not drawn
     bars = axes.containers[0].lines[2][0].get_segments()[0]
     assert np.allclose(bars, [[0.30, 0.1], [0.32, 0.1]])
     assert [text.get_text() for text in axes.texts] == ["Normal", "ICPE $x$ <b>"]
@@ -94,10 +96,32 @@ def test_one_seed_has_no_bars_and_other_metrics_can_be_drawn():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("neumf",), "no run on 'neumf' to draw; the results have 'mf'"),
+        (("neumf",), "no run on 'neumf' to draw.* 'mf'"),
         (("mf", "ndcg"), "no 'ndcg_head' at any length"),
     ],
 )
-def test_nothing_to_draw_is_told(arguments, message):
+def test_nothing_to_draw_is_an_error(arguments, message):
     with pytest.raises(DataError, match=message):
         trade_off_figure(results(), *arguments)
+
+
+def test_every_method_has_its_own_colour_in_every_figure():
+    styles = dict(zip(METHODS, method_styles(list(METHODS)), strict=True))
+    colours = [style.colour for style in styles.values()]
+    assert len(set(colours)) == len(METHODS)
+    assert not {HEAD, NICHE, GREY} & set(colours)
+    assert len(set(map(str.lower, PALETTE))) == len(PALETTE)
+    some = ["icpe", "dice", "normal"]
+    assert method_styles(some) == [styles[name] for name in some]
+
+
+def test_repeated_and_own_methods_get_free_styles():
+    found = method_styles(["icpe", "icpe", "mine", "normal", "mine"])
+    assert len({style.colour for style in found}) == 5
+    assert [found[0], found[3]] == method_styles(["icpe", "normal"])
+
+
+def test_points_have_the_colours_of_their_methods():
+    axes = trade_off_figure(results(), "mf").axes[0]
+    drawn = [container.lines[0].get_color() for container in axes.containers]
+    assert drawn == [style.colour for style in method_styles(["normal", "icpe"])]

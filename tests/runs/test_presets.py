@@ -29,8 +29,14 @@ def shipped(tmp_path, monkeypatch) -> Path:
 def effective(config: RunConfig) -> tuple[int, int, float, float, int]:
     method = config.make_method()
     train = config.train_settings(method)
-    backbone = method.backbone.settings()
-    return backbone["dim"], method.settings()["negatives"], method.settings()["reg"], train.lr, train.patience
+    backbone = method.backbone.settings.as_dict()
+    return (
+        backbone["dim"],
+        method.settings.as_dict()["negatives"],
+        method.settings.as_dict()["reg"],
+        train.lr,
+        train.patience,
+    )
 
 
 def test_a_data_set_has_settings_of_three_sections(shipped):

@@ -1,7 +1,9 @@
 """Rules D9 and D10 and their tests T6 to T9, on every kind of split."""
 
+import inspect
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icpe import ConfigError, DataError, Interactions, split
-from icpe.split._unbiased import _quota, latest, latest_by_sorting
+from icpe.split.item_quota import item_quota, latest, latest_by_sorting
 from icpe.testing import skewed_log
 
 KINDS = {
@@ -96,7 +98,7 @@ def test_quota_is_the_smallest(counts, share):
     counts = np.array(counts)
     limits = np.minimum(9 * counts // 10, counts - 1)
     wanted = share * counts.sum()
-    quota = _quota(counts, wanted)
+    quota = item_quota(counts, wanted)
     assert (quota == np.minimum(quota.max(), limits)).all()
     if limits.sum() >= wanted:
         assert quota.sum() >= wanted - 1e-6
@@ -155,8 +157,9 @@ def test_shares(skewed):
         assert abs(len(parts.valid) / total - 0.3) < 0.03
     assert len(split.random(skewed, valid=0.0).valid) == 0
     for train, valid in ((0.0, 0.1), (1.0, 0.0), (0.8, 0.2), (0.5, -0.1), (0.9, 0.4)):
-        with pytest.raises(ConfigError, match="must be shares"):
-            split.random(skewed, train=train, valid=valid)
+        for make in (split.random, split.unbiased, split.chronological):
+            with pytest.raises(ConfigError, match=rf"(train is {train}|valid is {valid}).* expected"):
+                make(skewed, train=train, valid=valid)
 
 
 def test_chronological_keeps_the_future_out(skewed):
@@ -228,7 +231,7 @@ def test_saved_split_reads_back(tmp_path, skewed, kind):
     again = split.load(tmp_path / "parts")
     assert again.manifest == parts.manifest
     assert json.loads((tmp_path / "parts" / "split.json").read_text()) == parts.manifest
-    with pytest.raises(ConfigError, match="holds a split already"):
+    with pytest.raises(ConfigError, match="already holds a split"):
         parts.save(tmp_path / "parts")
     parts.save(tmp_path / "parts", force=True)
 
@@ -247,25 +250,62 @@ def test_a_tampered_split_is_refused(tmp_path, skewed):
     split.random(skewed).save(tmp_path)
     frame = pl.read_parquet(tmp_path / "test.parquet")
     frame.head(-1).write_parquet(tmp_path / "test.parquet")
-    with pytest.raises(DataError, match=r"test\.parquet is not the file"):
+    with pytest.raises(DataError, match=r"test\.parquet does not match"):
         split.load(tmp_path)
     (tmp_path / "test.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match=r"test\.parquet cannot be read"):
         split.load(tmp_path)
     (tmp_path / "split.json").write_text('{"format": 99}')
-    with pytest.raises(DataError, match="not a manifest this version can read"):
+    with pytest.raises(DataError, match="not a manifest that this version can read"):
         split.load(tmp_path)
 
 
 def test_wrong_settings(skewed):
     for options, message in (
-        ({"mode": "dice"}, "split mode is 'dice'; expected one of item_quota, ips"),
-        ({"cap": 90}, "for mode 'ips' only"),
-        ({"mode": "ips", "cap": 0}, "percentile between 0 and 100"),
+        ({"mode": "dice"}, "mode is 'dice'; expected one of item_quota, ips"),
+        ({"cap": 90}, "cap is 90, but mode is item_quota"),
+        ({"mode": "ips", "cap": 0}, "cap is 0; expected a number above 0 and at most 100"),
+        ({"mode": "ips", "cap": 101}, "cap is 101; expected"),
         ({"seed": -1}, "seed is -1; expected a whole number"),
+        ({"seed": 1.5, "mode": "x"}, r"(?s)seed is 1\.5; .*mode is 'x'"),
     ):
         with pytest.raises(ConfigError, match=message):
             split.unbiased(skewed, **options)
+        with pytest.raises(ConfigError, match=message):
+            split.cut(skewed, "unbiased", **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("unbiased", {}),
+        ("unbiased", {"seed": 3, "train": 0.7}),
+        ("unbiased", {"seed": 3, "mode": "ips", "cap": 80, "valid": 0.05}),
+        ("random", {"seed": 3, "valid": 0.15}),
+        ("chronological", {"train": 0.6, "valid": 0.2}),
+    ],
+)
+def test_cut_gives_what_the_function_of_that_name_gives(skewed, kind, settings):
+    parts = split.cut(skewed, kind, **settings)
+    assert parts.manifest == getattr(split, kind)(skewed, **settings).manifest
+    assert settings.items() <= parts.recipe.items()
+
+
+def test_every_kind_declares_the_parameters_of_its_function():
+    for kind, declaration in split.KINDS.items():
+        _log, *parameters = inspect.signature(getattr(split, kind)).parameters.values()
+        declared = {one.name: one.default for one in declaration.declared()}
+        assert declared == {one.name: one.default for one in parameters}
+        assert all(one.description.endswith(".") for one in declaration.declared())
+
+
+def test_cut_refuses_unknown_names(skewed):
+    with pytest.raises(ConfigError, match="unknown split 'randon'; did you mean 'random'"):
+        split.cut(skewed, "randon")
+    with pytest.raises(ConfigError, match="the chronological split has no setting 'seed'"):
+        split.cut(skewed, "chronological", seed=1)
+    with pytest.raises(ConfigError, match="no setting 'vaild'; did you mean 'valid'"):
+        split.cut(skewed, "random", vaild=0.2)
 
 
 def test_a_log_too_small_to_split():
@@ -298,3 +338,15 @@ def test_latest_against_a_loop(seed, step, span, timed):
             rows = np.flatnonzero(log.item == item)
             ordered = sorted(rows, key=lambda row: (0 if log.timestamp is None else log.timestamp[row], tie[row]))
             assert set(np.flatnonzero(mask & (log.item == item))) == set(ordered[len(rows) - number[item] :])
+
+
+def test_the_documentation_lists_every_setting():
+    page = (Path(__file__).parents[2] / "docs" / "splits.md").read_text(encoding="utf-8")
+    rows: dict[str, list[str]] = {}
+    for kind, declaration in split.KINDS.items():
+        for one in declaration.declared():
+            default = "none" if one.default is None else one.default
+            row = f"| `{one.name}` | {{}} | {default} | {one.expected} | {one.description} |"
+            rows.setdefault(row, []).append(kind)
+    for row, kinds in rows.items():
+        assert row.format(", ".join(kinds)) in page.splitlines()

@@ -11,6 +11,7 @@ from icpe import MF, ConfigError, IcpeError, LightGCN, NeuMF, Normal, split
 from icpe.methods import Batch
 from icpe.testing import skewed_log
 from icpe.train import Position, Trainer, TrainSettings
+from icpe.train.abilities import RankingChoice
 
 LOG = skewed_log(users=60, items=40, pairs=700)
 BACKBONES = {
@@ -323,7 +324,7 @@ def test_wrong_seeds(seed):
         trainer(seed=seed)
 
 
-class Dial(Normal):
+class Dial(RankingChoice, Normal):
     """Ranks by c times the score; the best c is chosen at validations."""
 
     name = "dial"
@@ -332,14 +333,14 @@ class Dial(Normal):
         super().build(train, rng)
         self.register_buffer("chosen", torch.zeros(()))
 
-    def options(self):
+    def ranking_options(self):
         return [{"c": c} for c in (-1.0, 1.0, 2.0)]
 
-    def adopt(self, c):
+    def choose_ranking(self, c):
         self.chosen.fill_(c)
 
-    def own_scores(self):
-        table = super().own_scores()
+    def scores(self):
+        table = super().scores()
         return dataclasses.replace(table, user_vectors=table.user_vectors * self.chosen.numpy())
 
 

@@ -12,7 +12,8 @@ from icpe.methods import Negatives
 from icpe.rng import random_keys
 from icpe.testing import skewed_log
 from icpe.train import drawing, sampling
-from icpe.train.drawing import Drawn, SeenPairs, reject_seen, uniform_items
+from icpe.train.batch import SampledBatch
+from icpe.train.drawing import SeenPairs, reject_seen, uniform_items
 from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=20, items=11, pairs=180)
@@ -149,7 +150,7 @@ def test_items_from_random_bits():
 
 def test_a_user_who_has_used_everything():
     log = log_of([3, 5], items=5)
-    with pytest.raises(DataError, match=re.escape("user 1 has used all 5 items, so that none is left")):
+    with pytest.raises(DataError, match=re.escape("user 1 has used all 5 items, so that no negative is left")):
         Sampler(log, Negatives(1), 4, seed=0)
     assert len(list(Sampler(log, Negatives(3, shared=True), 4, seed=0).epoch(0))) == 2
 
@@ -171,13 +172,13 @@ def test_a_method_may_draw_by_itself():
 
     def draw(drawn, epoch, rng):
         marks = np.concatenate([[epoch], rng.integers(1000, size=3)])
-        return Drawn(drawn.users, drawn.items, drawn.negatives, drawn.rows, marks)
+        return SampledBatch(drawn.users, drawn.items, drawn.negatives, drawn.rows, marks)
 
-    whole = list(Sampler(LOG, Negatives(1), 10, seed=4, draw=draw).epoch(2))
-    late = list(Sampler(LOG, Negatives(1), 10, seed=4, draw=draw).epoch(2, first_step=5))
-    assert [one.marks.tolist() for one in whole[5:]] == [one.marks.tolist() for one in late]
-    assert len({tuple(one.marks) for one in whole}) == len(whole)
-    assert {one.marks[0] for one in whole} == {2}
+    whole = list(Sampler(LOG, Negatives(1), 10, seed=4, resample=draw).epoch(2))
+    late = list(Sampler(LOG, Negatives(1), 10, seed=4, resample=draw).epoch(2, first_step=5))
+    assert [one.labels.tolist() for one in whole[5:]] == [one.labels.tolist() for one in late]
+    assert len({tuple(one.labels) for one in whole}) == len(whole)
+    assert {one.labels[0] for one in whole} == {2}
     for batch in whole:
         assert np.array_equal(LOG.user[batch.rows], batch.users)
         assert np.array_equal(LOG.item[batch.rows], batch.items)

@@ -7,10 +7,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from icpe.backbones._checks import positive, share, whole
-from icpe.backbones.base import DotBackbone
+from icpe.backbones.base import DotBackbone, TableSettings
 from icpe.backbones.graph import Graph, graph_of, keep_mask
 from icpe.data.interactions import Interactions
+from icpe.settings import setting
+
+
+class LightGCNSettings(TableSettings):
+    """Settings of :class:`LightGCN`."""
+
+    init_std: float = setting(0.1, "Standard deviation of the initial values of the tables.", above=0.0)
+    layers: int = setting(3, "Number of propagation layers (L); 0 gives matrix factorisation.", least=0)
+    node_dropout: float = setting(0.1, "Share of the graph's entries dropped in training.", least=0.0, below=1.0)
+    message_dropout: float = setting(0.1, "Share of each layer's numbers dropped in training.", least=0.0, below=1.0)
 
 
 class LightGCN(DotBackbone):
@@ -23,37 +32,16 @@ class LightGCN(DotBackbone):
     all layers of a call, and message dropout drops numbers of each E⁽ˡ⁾, l ≥ 1; what stays is divided by the
     probability of staying. Both 0 gives the published LightGCN.
 
-    Args:
-        dim: length of a row (d).
-        layers: rounds of averaging (L); 0 is MF.
-        node_dropout: share of the graph's entries dropped in training.
-        message_dropout: share of each layer's numbers dropped in training.
-        init_std: standard deviation of the start values.
-
-    Raises:
-        ConfigError: a setting is out of range.
-
     Example:
-        >>> LightGCN(layers=2).settings()
-        {'dim': 64, 'layers': 2, 'node_dropout': 0.1, 'message_dropout': 0.1, 'init_std': 0.1}
+        >>> LightGCN(layers=2).settings.as_dict()
+        {'dim': 64, 'init_std': 0.1, 'layers': 2, 'node_dropout': 0.1, 'message_dropout': 0.1}
     """
 
     name: ClassVar[str] = "lightgcn"
+    Settings = LightGCNSettings
+    settings: LightGCNSettings
     default_reg: float = 1e-4
     parallel: bool = True
-
-    def __init__(
-        self,
-        dim: int = 64,
-        layers: int = 3,
-        node_dropout: float = 0.1,
-        message_dropout: float = 0.1,
-        init_std: float = 0.1,
-    ) -> None:
-        super().__init__(whole("dim", dim, at_least=1), positive("init_std", init_std))
-        self.layers = whole("layers", layers, at_least=0)
-        self.node_dropout = share("node_dropout", node_dropout)
-        self.message_dropout = share("message_dropout", message_dropout)
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw both tables from N(0, init_std²), users first, and make the graph of the training pairs."""
@@ -65,7 +53,7 @@ class LightGCN(DotBackbone):
         self._require_built()
         start = torch.cat((self.user_table, self.item_table))
         graph, masks = self._dropped(rng)
-        mean: Tensor = _MeanOfLayers.apply(start, graph, self.layers, masks)  # type: ignore[no-untyped-call]
+        mean: Tensor = _MeanOfLayers.apply(start, graph, self.settings.layers, masks)  # type: ignore[no-untyped-call]
         z_user, z_item = torch.tensor_split(mean, (self.users,))
         return z_user, z_item
 
@@ -75,12 +63,12 @@ class LightGCN(DotBackbone):
         The last layer is computed for these rows only, and so is the first product of the way back.
         """
         self._require_built()
-        if not self.layers:
+        if not self.settings.layers:
             return super().rows(users, items, rng)
         graph, masks = self._dropped(rng)
         nodes, place = torch.unique(torch.cat((users, items + self.users)), return_inverse=True)
         tables = self.user_table, self.item_table
-        some: Tensor = _SomeOfMean.apply(*tables, nodes, graph, self.layers, masks)  # type: ignore[no-untyped-call]
+        some: Tensor = _SomeOfMean.apply(*tables, nodes, graph, self.settings.layers, masks)  # type: ignore[no-untyped-call]
         z_user, z_item = functional.embedding(place, some).tensor_split((len(users),))
         return z_user, z_item
 
@@ -88,13 +76,13 @@ class LightGCN(DotBackbone):
         """The graph and the masks of the layers, after dropout where there is any."""
         like = self.user_table
         graph, masks = self._graph.like(like), None
-        if self.training and self.node_dropout:
-            graph = graph.drop(self.node_dropout, rng)
-        if self.training and self.message_dropout:
+        if self.training and self.settings.node_dropout:
+            graph = graph.drop(self.settings.node_dropout, rng)
+        if self.training and self.settings.message_dropout:
             # Divided here, in the graph, and not in each layer: there are fewer entries than numbers in the layers.
-            graph = graph.scaled(1 / (1 - self.message_dropout))
-            shape, keep = (graph.nodes, self.dim), 1 - self.message_dropout
-            masks = [keep_mask(like.new_empty(()).expand(shape), keep, rng) for _ in range(self.layers)]
+            graph = graph.scaled(1 / (1 - self.settings.message_dropout))
+            shape, keep = (graph.nodes, self.settings.dim), 1 - self.settings.message_dropout
+            masks = [keep_mask(like.new_empty(()).expand(shape), keep, rng) for _ in range(self.settings.layers)]
         return graph, masks
 
 

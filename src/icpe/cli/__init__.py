@@ -1,67 +1,90 @@
-"""The command line: thin verbs over the library.
+"""The command line: thin commands over the library.
 
-Modules here import nothing heavy at the top; commands import what they need when they run, so that ``--help``
-answers at once.
+Modules of this package import nothing heavy at the top. Commands import what they need when they run, so that
+``--help`` answers immediately.
 """
 
 import os
+import re
 import sys
 
 import click
 
 from icpe import __version__
-from icpe.cli.audit import audit
-from icpe.cli.compare import compare
-from icpe.cli.data import data
-from icpe.cli.demo import demo
-from icpe.cli.doctor import doctor
-from icpe.cli.evaluate import evaluate
-from icpe.cli.options import Remembering
-from icpe.cli.recommend import recommend
-from icpe.cli.report import report
-from icpe.cli.reproduce import reproduce
-from icpe.cli.split import split
-from icpe.cli.train import train
-from icpe.cli.tune import tune
+from icpe.cli.commands.audit import audit
+from icpe.cli.commands.compare import compare
+from icpe.cli.commands.data import data
+from icpe.cli.commands.demo import demo
+from icpe.cli.commands.doctor import doctor
+from icpe.cli.commands.evaluate import evaluate
+from icpe.cli.commands.recommend import recommend
+from icpe.cli.commands.report import report
+from icpe.cli.commands.reproduce import reproduce
+from icpe.cli.commands.split import split
+from icpe.cli.commands.train import train
+from icpe.cli.commands.tune import tune
+from icpe.cli.options import CommandGroup
 from icpe.errors import IcpeError
 
+# The library writes remedies as "pass ids='text' (command line: --ids text)".
+_REMEDY = re.compile(r"\b([Pp]ass|[Cc]heck) (?:(?!\b[Pp]ass\b|\b[Cc]heck\b).)*? \(command line: (.*?)\)", re.DOTALL)
 
-@click.group(cls=Remembering, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="icpe")
 def cli() -> None:
-    """Recommenders that do not show everyone the same hits.
+    """Train recommenders that do not show everyone the same hits.
 
     Start with `icpe demo`, or with a log of your own: `icpe data describe events.csv`.
+
+    To complete commands, flags and names with the TAB key in bash, run: eval "$(_ICPE_COMPLETE=bash_source icpe)"
     """
 
 
-for _command in (compare, audit, data, demo, doctor, evaluate, recommend, report, reproduce, split, train, tune):
+# In the order in which people need them, which is the order of the help page.
+for _command in (demo, data, split, train, evaluate, recommend, report, audit, compare, tune, reproduce, doctor):
     cli.add_command(_command)
 
 
 def main() -> None:
-    """Run the command line and leave with 0 done, 1 failed, 2 wrong use or data, 130 interrupted."""
+    """Run the command line and exit with 0 (done), 1 (failed), 2 (wrong use or data) or 130 (interrupted)."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code; a user's mistake gives one line, never a traceback."""
+    """Run one command and return its exit code. A mistake of the user gives a short message, never a traceback."""
     try:
         result = cli.main(arguments, prog_name="icpe", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
-        error.show()
+        _print_usage_error(error)
         return 2
     except IcpeError as error:
-        click.echo(f"error: {error}", err=True)
-        return 1 if type(error) is IcpeError else 2  # the base class: nothing was wrong with data or settings
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        _print_error(_REMEDY.sub(r"\1 \2", str(error)))
+        return 1 if type(error) is IcpeError else 2  # the base class: neither the data nor a setting is wrong
+    except (KeyboardInterrupt, click.Abort) as error:
+        click.echo(f"interrupted: {error}" if str(error) else "interrupted", err=True)
         return 130
-    except BrokenPipeError:  # the reader, e.g. `head`, has gone; keep Python from complaining at exit
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe; keep Python from complaining at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        click.echo(f"error: {error}", err=True)
+        _print_error(str(error))
         return 1
+
+
+def _print_error(message: str) -> None:
+    """Print a message in the one style of errors; further lines are aligned with the first."""
+    click.echo("error: " + message.replace("\n", "\n       "), err=True)
+
+
+def _print_usage_error(error: click.ClickException) -> None:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the help page
+        error.show()
+        return
+    message = error.format_message()
+    _print_error(message[:1].lower() + message[1:])
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        click.echo(f"Try '{context.command_path} --help'.", err=True)

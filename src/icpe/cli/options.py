@@ -1,4 +1,4 @@
-"""Options several verbs share: which data, and how it is read."""
+"""Options that several commands share, and what commands print."""
 
 import json
 import shlex
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from icpe.cli._names import BACKBONE, DATA, METHOD
+
 if TYPE_CHECKING:
     from icpe.data import Interactions
 
@@ -15,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one, shown in this order."""
+    """Return one decorator that adds several options, in this order on the help page."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -25,43 +27,85 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
+def _load_plugins(ctx: click.Context, param: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
+    """Load the plugins before anything else, so that their names and settings are known to all other flags."""
+    if files:
+        from icpe.runs.plugins import load_plugins
+
+        load_plugins(files)
+    return tuple(str(Path(file).absolute()) for file in files)
+
+
+plugin_option = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="FILE.py",
+    type=click.Path(),
+    callback=_load_plugins,
+    is_eager=True,
+    help="Python file with your own backbones or methods; repeatable.",
+)
+known_plugin_option = click.option(
+    "--plugin",
+    multiple=True,
+    metavar="FILE.py",
+    type=click.Path(),
+    callback=_load_plugins,
+    is_eager=True,
+    expose_value=False,
+    help="Python file with the backbone or the method of the run; repeatable.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 beta_option = click.option(
     "--beta",
     type=float,
-    help="Of ICPE, without training anew: share of popularity put back, 0 none, 1 all, below 0 more niche items.",
+    help=(
+        "For ICPE, the same as --method.beta: share of the popularity effect that ranking restores. 0 restores "
+        "nothing, 1 restores all of it, and negative values promote niche items further."
+    ),
 )
+method_option = click.option(
+    "--method", type=METHOD, help="Training method: icpe, normal, penalty and others. Default: normal."
+)
+backbone_option = click.option("--backbone", type=BACKBONE, help="Model: mf, neumf or lightgcn. Default: mf.")
 config_option = click.option(
-    "--config", type=click.Path(path_type=Path), help="A TOML file with settings; flags win over it."
+    "--config", type=click.Path(path_type=Path), help="TOML file with settings. Flags override it."
 )
-device_option = click.option("--device", help="cpu, cuda, mps or auto. Default: cpu.")
+device_option = click.option("--device", help="Device for training: cpu, cuda, mps or auto. Default: cpu.")
 workers_option = click.option(
-    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that train."
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of training processes."
 )
 depths_option = click.option(
-    "-n", "depths", type=click.IntRange(min=1), multiple=True, help="List lengths to evaluate. Default: 20."
+    "-n", "depths", type=click.IntRange(min=1), multiple=True, help="List length to evaluate; repeatable. Default: 20."
 )
-train_option = click.option("--train", "train_file", type=click.Path(), help="A given training part, in place of DATA.")
-valid_option = click.option("--valid", "valid_file", type=click.Path(), help="The validation part that belongs to it.")
-test_option = click.option("--test", "test_file", type=click.Path(), help="The test part that belongs to it.")
-split_options = together(
-    click.option(
-        "--split", "kind", type=click.Choice(["unbiased", "chronological", "random"]), help="Default: unbiased."
-    ),
-    click.option("--split.mode", "mode", type=click.Choice(["item_quota", "ips"]), help="Of the unbiased split."),
+train_option = click.option(
+    "--train", "train_file", type=click.Path(), help="File with the training part, if you split the data yourself."
+)
+valid_option = click.option(
+    "--valid", "valid_file", type=click.Path(), help="File with the validation part; needs --train."
+)
+test_option = click.option("--test", "test_file", type=click.Path(), help="File with the test part; needs --train.")
+split_options = click.option(
+    "--split",
+    "kind",
+    type=click.Choice(["unbiased", "chronological", "random"]),
+    help="How to split DATA; --split.NAME sets its settings. Default: unbiased.",
 )
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice."
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice."
 )
 
 
 def parse_columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str | int] | None:
-    """``user_id=uid`` (our column name, then the file's name or position), repeated, as one mapping."""
+    """Return one mapping from options like ``user_id=uid``: our column name, then the name or position in the file."""
     mapping: dict[str, str | int] = {}
     for value in values:
         ours, equals, theirs = value.partition("=")
         if not (ours and equals and theirs):
-            raise click.BadParameter(f"{value!r} should look like user_id=uid (our name, then the file's)", ctx, param)
+            raise click.BadParameter(
+                f"{value!r} should look like user_id=uid: our column name, then the name in the file", ctx, param
+            )
         mapping[ours] = int(theirs) if theirs.isdecimal() else theirs
     return mapping or None
 
@@ -73,41 +117,58 @@ reading_options = together(
         metavar="OURS=THEIRS",
         callback=parse_columns,
         multiple=True,
-        help="A column by another name, e.g. user_id=uid; repeatable. A number is a position, from 0.",
+        help="Column with another name, such as user_id=uid; repeatable. A number is a position, counted from 0.",
     ),
     click.option(
         "--k-core",
         type=click.IntRange(min=1),
-        help="Keep users and items with at least K interactions. Default: the paper's for its data, else 1.",
+        help="Keep users and items with at least K interactions. Default: the paper's for its data sets, else 1.",
     ),
-    click.option("--min-weight", type=float, help="Keep rows with at least this rating or count."),
+    click.option("--min-weight", type=float, help="Keep rows whose rating or count is at least this."),
     click.option(
         "--items",
         "item_info",
         type=click.Path(path_type=Path),
-        help="CSV or Parquet with item_id, name for display.",
+        help="CSV or Parquet file with the columns item_id and name, for display.",
+    ),
+    click.option(
+        "--item-column",
+        "item_columns",
+        metavar="OURS=THEIRS",
+        callback=parse_columns,
+        multiple=True,
+        help="A column of --items with another name, e.g. item_id=sku or name=title; repeatable.",
     ),
     click.option(
         "--data-dir",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="Look here first for data sets of the catalogue.",
+        help="Folder to search first for data sets of the catalogue.",
     ),
     click.option(
         "--format",
         type=click.Choice(["parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy"]),
-        help="The reader, where the suffix does not tell.",
+        help="File format, if the suffix does not tell.",
     ),
-    click.option("--separator", help="Of fields in a text file, e.g. ';'."),
-    click.option("--no-header", is_flag=True, help="The text file's first row is data; name columns by position."),
-    click.option("--ids", type=click.Choice(["int", "text"]), help="Type of ids, where it should not be found out."),
-    click.option("--time-unit", type=click.Choice(["min", "s", "ms", "us", "ns"]), help="Of numeric timestamps."),
+    click.option("--separator", help="Separator of the fields in a text file, such as ';'."),
+    click.option(
+        "--no-header",
+        is_flag=True,
+        help="The first row of the text file is data. Name columns by position with --column.",
+    ),
+    click.option("--ids", type=click.Choice(["int", "text"]), help="Force the type of ids instead of detecting it."),
+    click.option("--time-unit", type=click.Choice(["min", "s", "ms", "us", "ns"]), help="Unit of numeric timestamps."),
 )
-"""Everything that tells how to read a log."""
+"""All options about reading a log."""
+
+
+def data_argument(required: bool = True) -> Callable[[Command], Command]:
+    """Return the argument ``DATA``: a file, a folder or a name of the catalogue, which the shell completes."""
+    return click.argument("data", type=DATA, required=required)
 
 
 def data_options(command: Command) -> Command:
-    """Add ``DATA`` and everything that tells how to read it."""
-    return click.argument("data")(reading_options(command))
+    """Add ``DATA`` and all options about reading it."""
+    return data_argument()(reading_options(command))
 
 
 def open_data(
@@ -117,33 +178,42 @@ def open_data(
     no_header: bool,
     **options: Any,
 ) -> "Interactions":
-    """The log that the options of :func:`data_options` describe, filtered to its k-core."""
+    """Return the log that the options of :func:`data_options` describe, filtered to its k-core."""
     from icpe.data import open_log
-    from icpe.data.datasets.catalogue import CATALOGUE
 
     given = {name: value for name, value in options.items() if value is not None}
     if no_header:
         given["header"] = False
-    log = open_log(data, data_dir, progress=True, **given)
-    if k_core is None:
-        k_core = CATALOGUE[data].k_core if data in CATALOGUE else None
-    return log if k_core is None else log.k_core(k_core)
+    return open_log(data, data_dir, k_core=k_core, progress=True, **given)
 
 
-class Remembering(click.Group):
-    """A group that keeps the words it was called with, for pages that say how to make them again."""
+class CommandGroup(click.Group):
+    """A group that lists its commands in the order of their registration, with complete summaries.
+
+    It also keeps the words of the command line for :func:`command_line`.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep them, then parse as usual."""
+        """Keep the words, then parse as usual."""
         ctx.meta[__name__] = list(args)
         return super().parse_args(ctx, args)
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of registration."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first paragraph of every command's help."""
+        rows = [(name, " ".join((one.help or "").split("\n\n")[0].split())) for name, one in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
 
 def command_line() -> str:
-    """The command that is running, as it was given."""
+    """Return the running command as the user typed it."""
     return shlex.join(["icpe", *click.get_current_context().meta[__name__]])
 
 
 def print_json(content: Any) -> None:
-    """Print one JSON object for machines."""
+    """Print a value as JSON."""
     click.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))

@@ -1,4 +1,4 @@
-"""Groups of items that differ in popularity; works on plain arrays and knows no recommender."""
+"""Groups of items that differ in popularity. All functions take plain arrays."""
 
 from icpe.cluster.bisecting import plain_clusters, popularity_clusters
 from icpe.cluster.features import gaussian_rank, popularity_quantiles, propensity_features

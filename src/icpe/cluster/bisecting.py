@@ -5,35 +5,36 @@ from itertools import count
 
 import numpy as np
 
-from icpe.cluster._arrays import Array, check_clusters, check_length, return_as, to_generator, to_numpy
+from icpe.arrays import Array, return_as
+from icpe.cluster._checks import check_clusters, check_finite, check_length, to_generator
 from icpe.cluster.kmeans import k_means
 from icpe.errors import DataError
 from icpe.types import BoolArray, FloatArray, IntArray
 
-_TRIES = 3  # 2-means of one cluster, each from new starts, before it is left whole
+_TRIES = 3  # attempts of 2-means on one cluster, from different starts, before it stays as it is
 
 
 def popularity_clusters(features: Array, propensity: Array, clusters: int, rng: int | np.random.Generator) -> Array:
     """Labels int32 [items] of at most ``clusters`` groups, numbered by descending mean propensity (paper, Alg. 1).
 
-    The cluster N in which the propensity varies most is split by 2-means on its features. The halves are kept if one
-    of them differs at least as much from the rest as the whole did, max(D(c₁), D(c₂)) ≥ D(N), where
-    D(N) = |mean of the propensity inside N − mean outside N| and D(all items) = 0; else two more tries with other
-    starts follow, and then N is final. It ends when there are enough clusters or all are final.
+    The cluster N with the largest variance of the propensity is split by 2-means on its features. The halves are kept
+    if one of them differs from the rest at least as much as the whole cluster did, max(D(c₁), D(c₂)) ≥ D(N), where D(N)
+    = |mean of the propensity inside N − mean outside N| and D(all items) = 0. Otherwise two more attempts with other
+    starts follow, and then N is final. The algorithm ends when the number of clusters is reached or all are final.
 
-    Departures from the paper: it gives no D for all items (I2) and as printed never ends after a refusal (I3). A
-    cluster is final, too, if its items do not differ in propensity, or not in features: there is nothing to tell apart.
-    So fewer clusters than asked for come out where fewer kinds of items go in; a constant propensity gives one.
+    Departures from the paper: it does not define D for all items (I2), and as printed it does not end after a rejected
+    split (I3). A cluster is also final if its items have equal propensities or equal features. The number of clusters
+    can be smaller than requested when items are indistinguishable; a constant propensity gives one cluster.
 
     Args:
-        features: [items, F] what 2-means sees, array or tensor; ``propensity_features`` makes good ones.
-        propensity: [items] how much each item is favoured: S^g, better its ``gaussian_rank``.
-        clusters: the largest number of clusters, at least 1.
-        rng: seed or generator. The same seed gives the same labels, whatever the number of threads.
+        features: [items, F], features for 2-means, array or tensor; ``propensity_features`` computes suitable ones.
+        propensity: [items], how much each item is favoured: S^g, or better its ``gaussian_rank``.
+        clusters: largest number of clusters, at least 1.
+        rng: seed or generator. The same seed gives the same labels with any number of threads.
 
     Raises:
         ConfigError: ``clusters`` or the seed is out of range.
-        DataError: a value is not finite, or the shapes do not fit.
+        DataError: a value is not finite, or the shapes do not match.
 
     Example:
         >>> from icpe.cluster import gaussian_rank, propensity_features
@@ -45,7 +46,7 @@ def popularity_clusters(features: Array, propensity: Array, clusters: int, rng: 
     points, values = _checked(features, propensity, "propensity")
     wanted, generator = check_clusters(clusters), to_generator(rng)
     labels, numbers = np.zeros(len(points), np.int64), count(1)
-    # Negative variance, so that the largest comes first; of equal ones the older cluster.
+    # Negative variances, so that the largest comes first. Ties are broken by the older cluster.
     heap = [(-_variance(values), 0)]
     final = 0
     while heap and len(heap) + final < wanted:
@@ -64,18 +65,18 @@ def popularity_clusters(features: Array, propensity: Array, clusters: int, rng: 
 def plain_clusters(features: Array, clusters: int, rng: int | np.random.Generator, order_by: Array) -> Array:
     """Labels int32 [items] of k-means with ``clusters`` centres, numbered by descending mean of ``order_by``.
 
-    What remains of ``popularity_clusters`` without popularity discrepancy: an ablation. k-means++, the best of four
-    starts; fewer clusters where there are fewer distinct rows of features, or a centre loses all its items to others.
+    It is the ablation of ``popularity_clusters`` without popularity discrepancy: k-means++, the best of four starts.
+    The number of clusters is smaller if the features have fewer distinct rows or a centre loses all its items.
 
     Args:
         features: [items, F], array or tensor.
         clusters: number of clusters, at least 1.
         rng: seed or generator.
-        order_by: [items], say the propensity; used for the numbers of the clusters only.
+        order_by: [items], for example the propensity. It only determines the numbers of the clusters.
 
     Raises:
         ConfigError: ``clusters`` or the seed is out of range.
-        DataError: a value is not finite, or the shapes do not fit.
+        DataError: a value is not finite, or the shapes do not match.
 
     Example:
         >>> features = np.array([[0.0], [5.0], [0.1], [9.0], [5.1]])
@@ -88,44 +89,44 @@ def plain_clusters(features: Array, clusters: int, rng: int | np.random.Generato
 
 
 def _checked(features: Array, per_item: Array, name: str) -> tuple[FloatArray, FloatArray]:
-    points, values = to_numpy(features, "features", "items, F"), to_numpy(per_item, name, "items")
+    points, values = check_finite(features, "features", "items, F"), check_finite(per_item, name, "items")
     check_length(values, name, len(points))
     if points.shape[1] == 0:
         raise DataError(f"features has shape {list(points.shape)}; expected at least one column per item")
     largest = np.abs(values).max()
-    # Nothing here depends on the unit, and squares of values near 1 cannot overflow.
+    # The clusters do not depend on the scale, and squares of values near 1 cannot overflow.
     return points, values / largest if largest > 0 else values
 
 
 def _bisect(
     points: FloatArray, values: FloatArray, members: IntArray, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray] | None:
-    """Two halves of a cluster that the rule of acceptance lets pass, or None."""
-    before = _discrepancy(values, members)
+    """Two halves of a cluster that satisfy the acceptance rule, or None."""
+    before = discrepancy(values, members)
     for _ in range(_TRIES):
         second = k_means(points[members], 2, rng) == 1
         if not second.any():
             return None
         halves = members[~second], members[second]
-        if max(_discrepancy(values, half) for half in halves) >= before:
+        if max(discrepancy(values, half) for half in halves) >= before:
             return halves
     return None
 
 
 def _variance(values: FloatArray) -> float:
-    """The variance, exactly 0 if all values are equal."""
+    """Variance, exactly 0 if all values are equal."""
     return float(values.var()) if np.ptp(values) > 0 else 0.0
 
 
-def _discrepancy(values: FloatArray, members: IntArray) -> float:
-    """D(N): how far the mean inside is from the mean outside, 0 if nothing is outside."""
+def discrepancy(values: FloatArray, members: IntArray) -> float:
+    """D(N): distance between the means inside and outside a cluster, or 0 if no item is outside."""
     outside: BoolArray = np.ones(len(values), bool)
     outside[members] = False
     return abs(float(values[members].mean() - values[outside].mean())) if outside.any() else 0.0
 
 
 def _number(labels: IntArray, values: FloatArray) -> IntArray:
-    """The same clusters numbered by descending mean value, int32; of equal means the one with the first item leads."""
+    """Labels int32 renumbered by descending mean value. Ties are broken by the first item."""
     _, first, place, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
     means = np.bincount(place, weights=values) / sizes
     number = np.empty(len(sizes), np.int32)

@@ -1,23 +1,23 @@
 """Seeded k-means.
 
-scikit-learn's was weighed against it (1.9, 1,500 to 40,000 points × 9): its sums depend on the number of threads, with
-two threads on busy cores it was 10 to 100 times slower than with one, and it would bring five packages and seconds of
-import. The loops here call neither BLAS nor threads.
+It was compared with scikit-learn 1.9 on 1,500 to 40,000 points × 9. There, sums depend on the number of threads, two
+threads on busy cores were 10 to 100 times slower than one, and the dependency adds five packages and seconds of import
+time. The loops here use neither BLAS nor threads.
 """
 
 import numpy as np
 
 from icpe.types import FloatArray, IntArray
 
-_SAMPLE = 1 << 11  # points that are enough to place a few centres
-_ROUNDS = 300  # scikit-learn's limit; a handful are needed
+_SAMPLE = 1 << 11  # number of points that suffices to place a few centres
+_ROUNDS = 300  # scikit-learn's limit; usually a few rounds suffice
 
 
 def k_means(points: FloatArray, clusters: int, rng: np.random.Generator, starts: int = 4) -> IntArray:
-    """Labels int64 [items] from 0 without gaps: the cheapest of several runs of Lloyd's algorithm from k-means++.
+    """Labels int64 [items] from 0 without gaps: the best of several runs of Lloyd's algorithm from k-means++ starts.
 
-    There are fewer clusters where there are fewer distinct points. Of many points a sample decides where the centres
-    lie, and then all go to the nearest.
+    The number of clusters is smaller if fewer points are distinct. For many points, the centres are placed on a sample,
+    and then each point is assigned to the nearest centre.
 
     Example:
         >>> k_means(np.array([[0.0], [9.0], [0.5], [9.5]]), 2, np.random.default_rng(0)).tolist()
@@ -30,13 +30,13 @@ def k_means(points: FloatArray, clusters: int, rng: np.random.Generator, starts:
     runs = [_lloyd(seen, _choose_centres(seen, clusters, rng)) for _ in range(starts)]
     centres, _ = min(runs, key=lambda run: run[1])
     best = _nearest(columns, centres)
-    # Numbered by first item, so that the numbers do not depend on which start has won.
+    # Clusters are numbered by their first item, so that the numbers do not depend on which start was the best.
     _, first, place = np.unique(best, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[place])
 
 
 def _to_unit(points: FloatArray) -> FloatArray:
-    """Centred points of size about 1: squares neither overflow nor vanish, and the clusters stay the same."""
+    """Points centred and scaled to a size of about 1, so that squares neither overflow nor underflow."""
     largest = np.abs(points).max(initial=0.0)
     scaled = points / largest if largest > 0 else points
     centred: FloatArray = scaled - scaled.mean(axis=0)
@@ -44,22 +44,22 @@ def _to_unit(points: FloatArray) -> FloatArray:
 
 
 def _choose_centres(columns: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
-    """Centres [F, up to clusters], each a point, drawn in proportion to the squared distance to those before it."""
+    """Centres [F, up to clusters], points sampled in proportion to the squared distance to earlier centres."""
     size = columns.shape[1]
     chosen = [int(rng.random() * size)]
     nearest = _squared_distances(columns, columns[:, chosen[0]])
     while len(chosen) < clusters and nearest.max() > 0:
         heights = np.cumsum(nearest)
         drawn = int(np.searchsorted(heights, rng.random() * heights[-1], side="right"))
-        # Rounding may reach the very end, past the last point that has any weight.
+        # Rounding can select a position after the last point.
         chosen.append(drawn if drawn < size else int(nearest.argmax()))
         nearest = np.minimum(nearest, _squared_distances(columns, columns[:, chosen[-1]]))
     return np.ascontiguousarray(columns[:, chosen])
 
 
 def _lloyd(columns: FloatArray, centres: FloatArray) -> tuple[FloatArray, float]:
-    """Centres and the sum of squared distances after centres and labels have come to rest."""
-    from icpe.cluster._centres import settle_centres  # late: numba takes a while to import
+    """Centres and the sum of squared distances after Lloyd's algorithm has converged."""
+    from icpe.cluster.lloyd import settle_centres  # late: numba takes a while to import
 
     centres, labels, nearest = centres.copy(), np.zeros(columns.shape[1], np.int64), np.empty(columns.shape[1])
     settle_centres(columns, centres, labels, nearest, _ROUNDS)
@@ -67,8 +67,8 @@ def _lloyd(columns: FloatArray, centres: FloatArray) -> tuple[FloatArray, float]
 
 
 def _nearest(columns: FloatArray, centres: FloatArray) -> IntArray:
-    """The nearest centre of each point."""
-    from icpe.cluster._centres import nearest_centre
+    """Label of the nearest centre of each point."""
+    from icpe.cluster.lloyd import nearest_centre
 
     labels = np.zeros(columns.shape[1], np.int64)
     nearest_centre(columns, centres, labels, np.empty(columns.shape[1]))

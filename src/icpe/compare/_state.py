@@ -1,4 +1,4 @@
-"""What a grid is and what its folder holds."""
+"""The data model of a comparison, and the reading of its run folders."""
 
 import json
 import re
@@ -21,13 +21,13 @@ _FIRST = {**_KEYS, "steps": pl.Int64, "best_step": pl.Int64, "seconds": pl.Float
 
 @dataclass(frozen=True)
 class Cell:
-    """What is trained with every seed: a row of the tables.
+    """One row of the tables: settings that are trained with every seed.
 
     Attributes:
-        label: the row's name; with the backbone it is unique in a grid.
-        config: all settings but the seed.
-        tuned: False marks it in tables as run with default settings.
-        serving: settings of ranking to measure after training, each with the values to try.
+        label: name of the row. Label and backbone together are unique in a comparison.
+        config: all settings except the seed.
+        tuned: False marks the row in tables as using default settings.
+        serving: settings of ranking to evaluate after training, each with the values to try.
     """
 
     label: str
@@ -46,19 +46,19 @@ class Cell:
         return str(self.config.method.get("name", "normal"))
 
     def run_config(self, seed: int) -> RunConfig:
-        """The settings of one run."""
+        """Return the settings of the run with a seed."""
         return self.config.updated("train", {"seed": seed})
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that could not be trained.
+    """A run that failed.
 
     Attributes:
         label: of its cell.
         backbone: of its cell.
         seed: of the run.
-        reason: in one line.
+        reason: why, in one line.
     """
 
     label: str
@@ -69,15 +69,15 @@ class Failure:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells, seeds, and what is known of their runs.
+    """A comparison: cells, seeds and the results of their runs.
 
     Attributes:
         cells: what is compared.
-        seeds: each cell is trained with.
-        folder: where everything is.
-        results: a row per finished run: label, backbone, method, seed, steps, best_step, seconds, every test metric by
-            its name, ``users_skipped``, and ``valid_ndcg@20``.
-        failures: runs that could not be trained.
+        seeds: that each cell is trained with.
+        folder: of the comparison.
+        results: one row per finished run: label, backbone, method, seed, steps, best_step, seconds, all test metrics
+            by name, ``users_skipped``, and ``valid_ndcg@20``.
+        failures: runs that failed.
     """
 
     cells: list[Cell]
@@ -87,26 +87,26 @@ class Grid:
     failures: list[Failure] = field(default_factory=list)
 
     def run_folder(self, cell: Cell, seed: int) -> Path:
-        """Where the run of a cell is."""
+        """Return the folder of a run."""
         return run_folder(self.folder, cell, seed)
 
     def per_user(self) -> pl.DataFrame:
-        """Label, backbone, method, seed, ``user_id`` and the metrics users have one by one, of all finished runs."""
+        """Return label, backbone, method, seed, ``user_id`` and the metrics of every user, for all finished runs."""
         return self.scan_per_user().collect()
 
     def scan_per_user(self) -> pl.LazyFrame:
-        """:meth:`per_user` before it is read, for grids that do not fit into memory."""
+        """Return :meth:`per_user` as a lazy frame, for comparisons that do not fit into memory."""
         frames = []
         for cell, seed in self.finished():
             keys = {"label": cell.label, "backbone": cell.backbone, "method": cell.method, "seed": seed}
-            said = [pl.lit(keys[name], kind).alias(name) for name, kind in _KEYS.items()]
-            frames.append(pl.scan_parquet(self.run_folder(cell, seed) / PER_USER).select(*said, pl.all()))
+            constants = [pl.lit(keys[name], kind).alias(name) for name, kind in _KEYS.items()]
+            frames.append(pl.scan_parquet(self.run_folder(cell, seed) / PER_USER).select(*constants, pl.all()))
         if not frames:
             return pl.LazyFrame(schema={**_KEYS, col.USER: pl.String})
         return pl.concat(frames, how="diagonal_relaxed")
 
     def dials(self) -> pl.DataFrame:
-        """Label, backbone, method, seed, ``dial``, ``value`` and test metrics, for what cells have in ``serving``."""
+        """Return label, backbone, method, seed, ``dial``, ``value`` and test metrics for the cells' ``serving``."""
         rows = []
         for cell, seed in self.finished():
             path = self.run_folder(cell, seed) / DIALS
@@ -118,14 +118,14 @@ class Grid:
         return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None) if rows else pl.DataFrame([], kinds)
 
     def finished(self) -> Iterator[tuple[Cell, int]]:
-        """Cells and seeds whose runs are there, in the order of the results."""
+        """Yield cell and seed of every finished run, in the order of the results."""
         cells = {(cell.label, cell.backbone): cell for cell in self.cells}
         for label, backbone, seed in self.results.select("label", "backbone", "seed").iter_rows():
             yield cells[label, backbone], seed
 
 
 def run_folder(folder: Path, cell: Cell, seed: int) -> Path:
-    """Where the run of a cell is.
+    """Return the folder of a run.
 
     Example:
         >>> run_folder(Path("cmp"), Cell("ICPE w/o CR", RunConfig()), 3).as_posix()
@@ -136,7 +136,7 @@ def run_folder(folder: Path, cell: Cell, seed: int) -> Path:
 
 
 def is_finished(folder: Path, cell: Cell) -> bool:
-    """Whether the run in a folder has ended well, with everything that is asked of it."""
+    """Return whether the run in a folder is finished, including the dial values that the cell asks for."""
     wanted = [CONFIG, RESULT, PER_USER, *([DIALS] if cell.serving else [])]
     if not all((folder / name).exists() for name in wanted):
         return False
@@ -147,12 +147,12 @@ def is_finished(folder: Path, cell: Cell) -> bool:
 
 
 def dial_values(cell: Cell) -> list[tuple[str, float]]:
-    """Everything that is measured after training."""
+    """Return name and value of every setting of ranking that is evaluated after training."""
     return [(name, float(value)) for name, values in cell.serving.items() for value in values]
 
 
 def read_note(folder: Path) -> dict[str, Any]:
-    """What the grid noted about a run: seconds and peak memory; empty where it did not."""
+    """Return what the comparison noted about a run, such as its seconds; empty if nothing was noted."""
     try:
         note: dict[str, Any] = json.loads((folder / NOTE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -161,7 +161,7 @@ def read_note(folder: Path) -> dict[str, Any]:
 
 
 def read_row(folder: Path, cell: Cell, seed: int) -> dict[str, Any]:
-    """What a finished run gives to the results.
+    """Return the row of a finished run in the results.
 
     Raises:
         DataError: its files are damaged.
@@ -182,11 +182,11 @@ def read_row(folder: Path, cell: Cell, seed: int) -> dict[str, Any]:
             "valid_ndcg@20": result.get("valid", {}).get("ndcg@20"),
         }
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder} is damaged ({error!r}); delete it and give the command again") from error
+        raise DataError(f"{folder} is damaged ({error!r}); delete it and run the command again") from error
 
 
 def results_frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    """Rows as ``Grid.results``; metrics that a run was not asked for are null."""
+    """Return rows as the frame ``Grid.results``. Metrics that a run does not have are null."""
     names = dict.fromkeys(name for row in rows for name in row)
     counts = [name for name in names if name.startswith("users")]
     rest = {name: pl.Int64 if name in counts else pl.Float64 for name in names if name not in _FIRST}

@@ -1,4 +1,4 @@
-"""Differences of one method to each of the others, over seeds and over users."""
+"""Differences between one method and every other method, over seeds and over users."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,49 +8,60 @@ import numpy as np
 import polars as pl
 
 from icpe import columns as col
-from icpe.compare._caption import data_said
+from icpe import tables
 from icpe.compare._state import Cell, Grid
-from icpe.compare.tables import backbone_name, find_subject, metric_name, metrics_of, paired_values
+from icpe.compare.captions import data_sentence
+from icpe.compare.names import backbone_name, metric_name
+from icpe.compare.significance import find_subject, paired_values
+from icpe.compare.tables import frame_csv, metrics_of
 from icpe.metrics.statistics import bootstrap_interval, holm, paired_t_test, t_test
 from icpe.types import FloatArray
 
 
 @dataclass(frozen=True)
 class Differences:
-    """The subject less each rival.
+    """The subject minus each rival.
 
     Attributes:
-        frame: backbone, subject, rival, metric, difference, seeds, p_seeds, p_seeds_holm, users, user_difference,
-            p_users, p_users_holm, low, high.
-        caption: what a reader has to know.
+        frame: Columns backbone, subject, rival, metric, difference, seeds, p_seeds, p_seeds_holm, users,
+            user_difference, p_users, p_users_holm, low, high.
+        caption: How the differences were measured and tested, in sentences.
     """
 
     frame: pl.DataFrame
     caption: str
 
     def as_csv(self) -> str:
-        """For machines."""
-        return self.frame.write_csv()
+        """All columns as CSV, with exact numbers."""
+        return frame_csv(self.frame)
 
     def as_markdown(self) -> str:
-        """For pages."""
-        heading = "| backbone | subject less … | metric | difference | p over seeds | p over users | 95 % interval |"
-        lines = [heading, "|---|---|---|---|---|---|---|"]
+        """The corrected p-values and the intervals as a Markdown table, with the caption below."""
+        rows = []
         for row in self.frame.iter_rows(named=True):
-            interval = "–" if row["low"] is None else f"{row['low']:+.4f} to {row['high']:+.4f}"
-            who = f"{row['subject']} less {row['rival']}"
-            lines.append(
-                f"| {backbone_name(row['backbone'])} | {who} | {metric_name(row['metric'])} | {row['difference']:+.4f} "
-                f"| {_p(row['p_seeds_holm'])} | {_p(row['p_users_holm'])} | {interval} |"
-            )
-        return "\n".join([*lines, "", self.caption]) + "\n"
+            interval = None if row["low"] is None else f"{row['low']:+.4f} to {row['high']:+.4f}"
+            pair = f"{row['subject']} less {row['rival']}"
+            labels = (backbone_name(row["backbone"]), pair, metric_name(row["metric"]))
+            values = (f"{row['difference']:+.4f}", _p(row["p_seeds_holm"]), _p(row["p_users_holm"]), interval)
+            rows.append(tables.Row(labels, tuple(map(tables.Cell, values))))
+        columns = tuple(map(tables.Column, ("difference", "p over seeds", "p over users", "95 % interval")))
+        names = ("backbone", "subject less …", "metric")
+        return tables.as_markdown(tables.Table(columns, tuple(rows), names, self.caption))
 
 
 def differences_of(grid: Grid, metrics: Sequence[str] | None = None, subject: str | None = "icpe") -> Differences:
-    """The subject less each rival: paired tests over seeds and over users, and bootstrap intervals.
+    """The subject minus each rival: paired tests over seeds and over users, and bootstrap intervals.
 
-    Over users: differences of the same user on the same seed are averaged over seeds, then tested over users. They are
-    many, so that small differences show; but they share the trained models, and tell nothing of other seeds.
+    For the test over users, the differences of a user are averaged over seeds and then tested over users. Users are
+    many, so this test finds small differences. They share the trained models, so it says nothing about other seeds.
+
+    Args:
+        grid: The grid.
+        metrics: Columns of its results; the usual ones by default.
+        subject: A label, or the name of a method.
+
+    Raises:
+        ConfigError: A metric is unknown.
     """
     chosen = metrics_of(grid, metrics)
     rows: list[dict[str, Any]] = []
@@ -69,17 +80,17 @@ def differences_of(grid: Grid, metrics: Sequence[str] | None = None, subject: st
     names |= {"users": pl.Int64, **dict.fromkeys(("user_difference", "p_users", "p_users_holm"), pl.Float64)}
     frame = pl.DataFrame(rows, schema={**names, "low": pl.Float64, "high": pl.Float64})
     caption = (
-        f"{data_said(grid)}. Differences are means over the seeds both have. p: two-sided paired t-tests, over seeds "
-        "and over users (differences of a user averaged over seeds), each corrected by Holm for all rows of this "
-        "table; – where no test can be made. The interval: percentile bootstrap over users, 1,000 resamples, without "
-        "correction. "
-        "Tests over users see the chance in who was asked, not that of splits and starts."
+        f"{data_sentence(grid)}. Differences are means over the seeds that both have. p: two-sided paired t-tests, "
+        "over seeds and over users (the differences of a user are averaged over seeds), each with Holm's correction "
+        "for all rows of this table; – when no test is possible. Interval: percentile bootstrap over users, 1,000 "
+        "resamples, without correction. Tests over users account for the choice of users, not for other splits or "
+        "other initial values."
     )
     return Differences(frame, caption)
 
 
 def _pair(grid: Grid, ours: Cell, rival: Cell, metrics: list[str]) -> list[dict[str, Any]]:
-    """The rows of one rival, one per metric."""
+    """The rows of one rival, one for each metric."""
     names, table = _user_differences(grid, ours, rival, metrics)
     low, high = bootstrap_interval(table)
     rows = []
@@ -101,7 +112,7 @@ def _pair(grid: Grid, ours: Cell, rival: Cell, metrics: list[str]) -> list[dict[
 
 
 def _user_differences(grid: Grid, ours: Cell, rival: Cell, metrics: list[str]) -> tuple[list[str], FloatArray]:
-    """Metrics users have one by one, and float [users, metrics]: differences on the same seed, averaged over seeds."""
+    """Metrics that exist per user, and float [users, metrics]: differences on the same seed, averaged over seeds."""
     everyone = grid.scan_per_user().filter(pl.col("backbone") == ours.backbone)
     names = [name for name in metrics if name in everyone.collect_schema().names()]
     mine, theirs = (
@@ -118,7 +129,7 @@ def _has_runs(grid: Grid, cell: Cell) -> bool:
     return grid.results.filter(mine).height > 0
 
 
-def _p(value: float | None) -> str:
+def _p(value: float | None) -> str | None:
     if value is None:
-        return "–"
+        return None
     return "< .0001" if value < 0.0001 else f"{value:.4f}".removeprefix("0")

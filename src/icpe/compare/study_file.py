@@ -1,27 +1,27 @@
-"""Cells of a grid in a TOML file.
+"""Cells of a comparison in a TOML file.
 
-Sections as in a run's ``config.toml`` hold for all; ``[cells."NAME"]`` holds what a cell changes, by the same sections.
-A cell may have a ``label`` other than its name, ``tuned = false``, and ``serving.DIAL = [values]`` for settings of
-ranking to measure after training. ``seeds`` may stand at the top.
+The sections of a run's ``config.toml`` apply to all cells; ``[cells."NAME"]`` holds what a cell changes in them. A cell
+may have a ``label`` other than its name, ``tuned = false``, and ``serving.DIAL = [values]`` for settings of ranking to
+evaluate after training. ``seeds`` may be given at the top.
 """
 
 import tomllib
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from icpe.compare._state import Cell
 from icpe.errors import ConfigError
 from icpe.runs.config import SECTIONS, RunConfig
+from icpe.suggest import nearest
 
-_OF_A_CELL = ("label", "tuned", "serving")
+_CELL_KEYS = ("label", "tuned", "serving")
 
 
 def read_cells(path: Path) -> tuple[list[Cell], list[int] | None]:
-    """The cells of a file, and its seeds if it has some.
+    """Return the cells of a file, and its seeds or None.
 
     Raises:
-        ConfigError: it cannot be read, or is not of that shape.
+        ConfigError: the file cannot be read or has another structure.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -38,19 +38,19 @@ def read_cells(path: Path) -> tuple[list[Cell], list[int] | None]:
 
 def _cell(name: str, cell: Any, common: dict[str, Any], path: Path) -> Cell:
     if not isinstance(cell, dict):
-        raise ConfigError(f"{path}: cell {name!r} should be a table of sections")
-    said = {key: cell[key] for key in _OF_A_CELL if key in cell}
-    sections = {key: value for key, value in cell.items() if key not in _OF_A_CELL}
-    _check(sections, (*SECTIONS, *_OF_A_CELL), f"{path}: cell {name!r} has no section")
-    serving = said.get("serving", {})
+        raise ConfigError(f"{path}: cell {name!r} must be a table of sections")
+    sections = {key: value for key, value in cell.items() if key not in _CELL_KEYS}
+    _check(sections, (*SECTIONS, *_CELL_KEYS), f"{path}: cell {name!r} has no section")
+    serving = cell.get("serving", {})
     if not isinstance(serving, dict) or not all(isinstance(values, list) for values in serving.values()):
-        raise ConfigError(f"{path}: serving of cell {name!r} should be lists, such as serving.beta = [0.0, 0.1]")
-    config = RunConfig(**_merged(common, sections))
-    return Cell(str(said.get("label", name)), config, bool(said.get("tuned", True)), serving)
+        raise ConfigError(f"{path}: serving of cell {name!r} must hold lists, such as serving.beta = [0.0, 0.1]")
+    merged: dict[str, Any] = _merged(common, sections)
+    config = RunConfig(**merged)
+    return Cell(str(cell.get("label", name)), config, bool(cell.get("tuned", True)), serving)
 
 
 def _merged(common: dict[str, dict[str, Any]], cell: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The sections of a cell over the common ones; another method or backbone starts from its own defaults."""
+    """Merge the sections of a cell into the common ones. Another method or backbone starts from its own defaults."""
     sections = {name: dict(values) for name, values in common.items()}
     for name, values in cell.items():
         before = common.get(name, {})
@@ -62,6 +62,6 @@ def _merged(common: dict[str, dict[str, Any]], cell: dict[str, dict[str, Any]]) 
 def _check(content: dict[str, Any], known: tuple[str, ...], what: str) -> None:
     for name, values in content.items():
         if name not in known or not isinstance(values, dict):
-            near = get_close_matches(name, known, n=1)
-            hint = f"; did you mean [{near[0]}]?" if near else f"; there are {', '.join(known)}"
+            near = nearest(name, known)
+            hint = f"; did you mean [{near}]?" if near else f"; known sections: {', '.join(known)}"
             raise ConfigError(f"{what} [{name}]{hint}")

@@ -1,4 +1,4 @@
-"""What is in a log: counts, density, time span, skew."""
+"""Description of a log: counts, density, time span and skew."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 @dataclass(frozen=True)
 class Description:
-    """The figures of one log; ``as_dict`` is what ``icpe data describe --json`` prints."""
+    """The figures of one log, as ``icpe data describe`` prints them."""
 
     source: str
     users: int
@@ -37,11 +37,11 @@ class Description:
     content_hash: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON."""
+        """All figures as plain values for JSON."""
         return asdict(self)
 
     def as_text(self) -> str:
-        """A page for the terminal, with the skew drawn as bars."""
+        """The figures as text for the terminal, with bars that show the skew."""
         span = f"{self.first} … {self.last}" if self.first else "no timestamps"
         lines = [
             f"{self.source}" + (f", {self.k_core}-core" if self.k_core else ""),
@@ -50,7 +50,7 @@ class Description:
             f"  items         {self.items:>12,}   interactions per item   {_quantile_text(self.item_quantiles)}",
             f"  interactions  {self.interactions:>12,}   density {self.density:.3%}",
             f"  time          {span}",
-            *self._said(),
+            *self._notes(),
             "",
             f"  The top 20% of items take {self.top20_share:.1%} of all interactions (Gini {self.gini:.3f}).",
             "",
@@ -58,19 +58,19 @@ class Description:
         ]
         return "\n".join(lines)
 
-    def _said(self) -> list[str]:
+    def _notes(self) -> list[str]:
         notes = []
         if self.duplicates:
-            notes.append(f"{self.duplicates:,} repeated pairs dropped, the earliest kept")
+            notes.append(f"{self.duplicates:,} repeated pairs dropped; the earliest row of each pair is kept")
         if self.below_min_weight:
             notes.append(f"{self.below_min_weight:,} rows below min_weight dropped")
         if self.ignored_columns:
-            notes.append(f"columns not used: {', '.join(self.ignored_columns[:6])}")
+            notes.append(f"unused columns: {', '.join(self.ignored_columns[:6])}")
         return [f"  note          {note}" for note in notes]
 
 
 def describe(log: Interactions) -> Description:
-    """Count and measure a log.
+    """The figures that describe a log.
 
     Example:
         >>> log = Interactions.read({"user_id": [1, 1, 2], "item_id": [10, 11, 10]})
@@ -115,7 +115,7 @@ def _iso(microseconds: int) -> str:
 
 
 def _bars(shares: tuple[float, ...], width: int = 40) -> list[str]:
-    """One bar per tenth of the items, in eighths of a character, the longest filling the width."""
+    """One line per tenth of the items. Bars have a resolution of an eighth of a character."""
     lines = ["  items by popularity   share of interactions"]
     for tenth, share in enumerate(shares):
         eighths = round(share / max(shares) * width * 8)

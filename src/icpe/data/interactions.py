@@ -1,4 +1,4 @@
-"""The log: who used what, once per pair, in one canonical order."""
+"""The log: distinct pairs of users and items in one canonical order."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,13 +12,11 @@ import numpy as np
 import polars as pl
 
 from icpe import columns as col
-from icpe.data.core import core_mask, largest_core
-from icpe.data.encode import IdType, encode_ids
-from icpe.data.items import align_item_info
-from icpe.data.order import order_pairs
-from icpe.data.readers.read import Format, read_table
-from icpe.data.readers.table import Columns, Table
-from icpe.data.readers.values import TimeUnit, parse_times, parse_weights
+from icpe.data.ids import IdType, encode_ids
+from icpe.data.item_info import align_item_info
+from icpe.data.k_core import k_core_mask, largest_k
+from icpe.data.pair_order import order_pairs
+from icpe.data.readers import Columns, Format, Table, TimeUnit, parse_times, parse_weights, read_table
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically
 from icpe.types import BoolArray, FloatArray, IntArray
@@ -26,7 +24,17 @@ from icpe.types import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Reading:
-    """What happened between the file and the log, so that it can be said."""
+    """What happened while a log was read.
+
+    Attributes:
+        source: the file or data set, as messages call it.
+        rows: number of rows in the source.
+        duplicates: number of rows dropped because the same pair occurred earlier.
+        below_min_weight: number of rows dropped because of their weight.
+        ignored_columns: columns of the source that are not used.
+        k_core: the k of the k-core, or None if none was taken.
+        removed_by_k_core: number of pairs outside the k-core.
+    """
 
     source: str = "memory"
     rows: int = 0
@@ -39,20 +47,20 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Distinct pairs of users and items, with the caller's ids outside and codes 0, 1, 2, … inside.
+    """Distinct pairs of users and items. Users and items have external ids and internal codes 0, 1, 2, ….
 
-    Ids are sorted and pairs are ordered by user and item, so the same pairs give the same object whatever the
-    order of rows in the file. Make one with :meth:`read` or :meth:`from_codes`.
+    Ids are sorted and pairs are ordered by user and item, so the same pairs give the same object regardless of the
+    order of rows in the file. Create a log with :meth:`read` or :meth:`from_codes`.
 
     Attributes:
         users: external user ids; the id of code ``c`` is ``users[c]``.
-        items: external item ids, likewise.
+        items: external item ids; the id of code ``c`` is ``items[c]``.
         user: int32 [pairs], user code of each pair.
         item: int32 [pairs], item code of each pair.
         timestamp: int64 [pairs], microseconds since 1970, or None.
         weight: float64 [pairs], or None.
-        item_info: a row per item in code order, ``item_id`` first, then ``name`` and whatever else is known; or None.
-        reading: what was dropped on the way.
+        item_info: one row per item in code order: ``item_id``, and ``name`` and other columns if known; or None.
+        reading: what was dropped while reading.
     """
 
     users: pl.Series
@@ -77,27 +85,31 @@ class Interactions:
         ids: IdType = "auto",
         time_unit: TimeUnit = "auto",
         item_info: Any = None,
+        item_columns: Columns | None = None,
         at_least: int = 2,
     ) -> Self:
-        """Read a log from a file, a folder of Parquet files, several files, or a frame.
+        """The log in a file, a folder of Parquet files, several files, or a frame.
 
         Args:
             source: a path (Parquet, CSV, TSV, RecBole ``.inter``, LightGCN lists, HetRec ``.dat``; text may be
-                ``.gz`` or ``.zst``), a list of paths that make one log, or a frame of polars, pandas or Arrow.
-            columns: our name → the name (or position) in the source, for ``user_id``, ``item_id``, ``timestamp``,
-                ``weight``, where they differ.
-            min_weight: keep only rows with at least this weight: turns ratings or play counts into positives.
-            format: the reader, where the file's suffix does not tell.
-            header: whether a text file's first row names the columns.
-            separator: of a text file, where it is not the commonest of ``, ; | tab`` in the first row.
-            ids: ``"text"`` or ``"int"`` where the type of ids should not be found out.
-            time_unit: of numeric timestamps, where their size does not tell.
-            item_info: a frame or file with ``item_id, name, …`` for display.
-            at_least: refuse a log with fewer users or items; 1 is for parts of a log.
+                ``.gz`` or ``.zst``), a list of paths that form one log, or a frame of polars, pandas or Arrow.
+            columns: our name → the name (or position) in the source, for those of ``user_id``, ``item_id``,
+                ``timestamp`` and ``weight`` that have other names there.
+            min_weight: keep only rows with at least this weight. This turns ratings or play counts into positives.
+            format: force the reader instead of detecting it from the file's suffix.
+            header: whether the first row of a text file names the columns.
+            separator: force the separator of a text file instead of taking the most frequent of ``, ; | tab`` in its
+                first row.
+            ids: ``"text"`` or ``"int"`` forces the type of ids instead of detecting it.
+            time_unit: force the unit of numeric timestamps instead of deriving it from their size.
+            item_info: a frame or file with ``item_id``, ``name`` and other columns for display.
+            item_columns: our name → the name in ``item_info``, as ``columns``, for ``item_id``, ``name``, ``genre``
+                and ``tags``.
+            at_least: refuse a log with fewer users or items. Use 1 for parts of a log.
 
         Raises:
-            DataError: the source cannot be read, with the place and the remedy.
-            ConfigError: the arguments do not fit.
+            DataError: the source cannot be read; the message names the place and the remedy.
+            ConfigError: an argument is wrong, or two arguments contradict each other.
 
         Example:
             >>> import polars as pl
@@ -105,16 +117,18 @@ class Interactions:
             >>> Interactions.read(frame, columns={"user_id": "uid"})
             Interactions(2 users, 2 items, 3 interactions)
         """
+        if item_columns and item_info is None:
+            raise ConfigError("item_columns needs item_info (command line: --item-column needs --items)")
         table = read_table(source, columns, format, header, separator)
         if len(table) == 0:
             raise DataError(f"{table.source or source} has no rows, only a header")
         reading = Reading(source=table.source, rows=len(table), ignored_columns=table.ignored)
         table, weight, below = _apply_min_weight(table, min_weight)
         (users, user), (items, item), timestamp = _encode(table, ids, time_unit)
-        del table  # the text of ten million ids is larger than everything that follows
-        info = align_item_info(item_info, items) if item_info is not None else None
+        del table  # the text of ten million ids takes more memory than everything that follows
+        info = align_item_info(item_info, items, item_columns) if item_info is not None else None
         log = cls._ordered(users, items, user, item, timestamp, weight, info, replace(reading, below_min_weight=below))
-        log._refuse_too_small(reading.source, at_least)
+        log._check_size(reading.source, at_least)
         return log
 
     @classmethod
@@ -129,7 +143,7 @@ class Interactions:
         item_info: pl.DataFrame | None = None,
         source: str = "memory",
     ) -> Self:
-        """Make a log from codes into sorted, distinct ids; pairs may come in any order and repeat."""
+        """The log of pairs given as codes into sorted, distinct ids. Pairs may be in any order and may repeat."""
         reading = Reading(source=source, rows=len(user))
         return cls._ordered(users, items, user, item, timestamp, weight, item_info, reading)
 
@@ -176,7 +190,7 @@ class Interactions:
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of ids, pairs, times and weights: equal for equal content, on every machine and file format."""
+        """SHA-256 of ids, pairs, times and weights. It is equal for equal content on every machine and file format."""
         digest = hashlib.sha256()
         for ids in (self.users, self.items):
             if ids.dtype == pl.String:
@@ -192,13 +206,13 @@ class Interactions:
         """The largest part in which every user and every item has at least ``k`` interactions.
 
         Raises:
-            DataError: nothing is left; the message names the largest ``k`` that leaves something.
+            DataError: the k-core is empty; the message names the largest ``k`` for which it is not.
         """
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise ConfigError(f"k of the k-core is {k!r}; expected a whole number from 1 up")
-        keep = core_mask(self.user, self.item, k, len(self.users), len(self.items))
+        keep = k_core_mask(self.user, self.item, k, len(self.users), len(self.items))
         if not keep.any():
-            largest = largest_core(self.user, self.item, k, len(self.users), len(self.items))
+            largest = largest_k(self.user, self.item, k, len(self.users), len(self.items))
             raise DataError(
                 f"the {k}-core of {self.reading.source} leaves nothing; "
                 f"the largest k that leaves something is {largest}"
@@ -206,11 +220,11 @@ class Interactions:
         before = self.reading.removed_by_k_core
         reading = replace(self.reading, k_core=k, removed_by_k_core=before + len(self) - int(keep.sum()))
         log = replace(self if keep.all() else self.keep(keep).compact(), reading=reading)
-        log._refuse_too_small(f"the {k}-core of {self.reading.source}")
+        log._check_size(f"the {k}-core of {self.reading.source}")
         return log
 
     def keep(self, mask: BoolArray) -> Self:
-        """The pairs where ``mask`` [pairs] is true, with the same users and items."""
+        """The log of the pairs where ``mask`` [pairs] is true, with the same users and items."""
         return replace(
             self,
             user=self.user[mask],
@@ -220,7 +234,7 @@ class Interactions:
         )
 
     def compact(self) -> Self:
-        """The same pairs without users and items that have none."""
+        """The same pairs without the users and items that have no pair."""
         has_user, has_item = self.user_counts > 0, self.item_counts > 0
         new_user = np.cumsum(has_user, dtype=np.int32) - np.int32(1)
         new_item = np.cumsum(has_item, dtype=np.int32) - np.int32(1)
@@ -232,12 +246,12 @@ class Interactions:
             item=self.item if has_item.all() else new_item[self.item],
             item_info=None if self.item_info is None else self.item_info.filter(pl.Series(has_item)),
         )
-        # Counting ten million pairs again takes a while; what is known already is handed on.
+        # Counting ten million pairs again would take long, so the counts are carried over.
         log.__dict__.update(user_counts=self.user_counts[has_user], item_counts=self.item_counts[has_item])
         return log
 
     def to_frame(self) -> pl.DataFrame:
-        """A polars frame with the caller's ids: ``user_id, item_id[, timestamp][, weight]``."""
+        """A polars frame with external ids: ``user_id, item_id[, timestamp][, weight]``."""
         frame = {col.USER: self.users.gather(self.user), col.ITEM: self.items.gather(self.item)}
         if self.timestamp is not None:
             frame[col.TIME] = pl.Series(self.timestamp).cast(pl.Datetime("us", "UTC"))
@@ -246,7 +260,7 @@ class Interactions:
         return pl.DataFrame(frame)
 
     def write(self, path: Path | str) -> None:
-        """Write the log as Parquet or CSV, by suffix; an existing file is replaced only when all is written."""
+        """Write the log as Parquet or CSV, chosen by the suffix. A crash leaves an existing file as it was."""
         path = Path(path)
         if path.suffix not in (".parquet", ".csv"):
             raise ConfigError(f"{path} should end in .parquet or .csv")
@@ -254,7 +268,7 @@ class Interactions:
         write_atomically(path, frame.write_parquet if path.suffix == ".parquet" else frame.write_csv)
 
     def item_names(self, items: Sequence[Any] | pl.Series | None = None) -> pl.Series:
-        """Names for display of the given item ids (default: all); the id itself where no name is known."""
+        """Display names of the given item ids, by default of all items. An item without a name is shown by its id."""
         ids = self.items if items is None else pl.Series(col.ITEM, items)
         if self.item_info is None or col.NAME not in self.item_info.columns:
             return ids.cast(pl.String).alias(col.NAME)
@@ -262,16 +276,16 @@ class Interactions:
         found = ids.to_frame(col.ITEM).join(known, on=col.ITEM, how="left", maintain_order="left")[col.NAME]
         return found.fill_null(ids.cast(pl.String)).alias(col.NAME)
 
-    def _refuse_too_small(self, source: str, at_least: int = 2) -> None:
+    def _check_size(self, source: str, at_least: int = 2) -> None:
         if min(len(self.users), len(self.items)) < at_least:
             counted = f"{len(self.users)} user(s) and {len(self.items)} item(s)"
-            raise DataError(f"{source} leaves {counted}; at least {at_least} of each are needed")
+            raise DataError(f"{source} has {counted}; at least {at_least} of each are needed")
 
 
 def _encode(
     table: Table, ids: IdType, time_unit: TimeUnit
 ) -> tuple[tuple[pl.Series, IntArray], tuple[pl.Series, IntArray], IntArray | None]:
-    """Users, items and times side by side, for none depends on another; the first in this order that fails is told."""
+    """The codes of users and items and the times, computed in parallel. The first of them that fails raises."""
     with ThreadPoolExecutor(2) as pool:
         users, items = (pool.submit(encode_ids, table, column, ids) for column in (col.USER, col.ITEM))
         times = pool.submit(parse_times, table, col.TIME, time_unit) if col.TIME in table.frame.columns else None
@@ -279,11 +293,11 @@ def _encode(
 
 
 def _apply_min_weight(table: Table, min_weight: float | None) -> tuple[Table, FloatArray | None, int]:
-    """The table without rows below the threshold, their weights, and how many were below."""
+    """The table without rows below the threshold, the remaining weights, and the number of rows removed."""
     if col.WEIGHT not in table.frame.columns:
         if min_weight is not None:
             raise ConfigError(
-                f"min_weight={min_weight} needs weights, and {table.source} has no column 'weight'. "
+                f"min_weight={min_weight} needs weights, but {table.source} has no column 'weight'. "
                 "Pass columns={'weight': NAME} (command line: --column weight=NAME)"
             )
         return table, None, 0

@@ -1,4 +1,4 @@
-"""How unevenly interactions fall on items."""
+"""Popularity of items: head and niche items, and how unevenly interactions are distributed."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ from icpe.types import BoolArray, FloatArray, IntArray
 
 
 def head_mask(counts: IntArray) -> BoolArray:
-    """Mask of the head: the fifth of the items with the most interactions; the rest is niche.
+    """Mask of the head items: the 20 % of items with the most interactions. All other items are niche items.
 
-    A fifth is rounded up; of equally popular items the smaller id is preferred.
+    The number of head items is rounded up. Among equally popular items, those with smaller ids come first.
 
     Example:
         >>> head_mask(np.array([3, 9, 9, 1, 1, 1])).tolist()
@@ -20,9 +20,9 @@ def head_mask(counts: IntArray) -> BoolArray:
 
 
 def gini(counts: IntArray) -> float:
-    """Gini coefficient: 0 if all items have the same count, towards 1 if one item has everything.
+    """Gini coefficient of the counts: 0 if all are equal, close to 1 if one item has all interactions.
 
-    With counts sorted upwards, x_1 ≤ … ≤ x_n: G = 2·Σ i·x_i / (n·Σ x_i) − (n + 1)/n.
+    With counts in ascending order, x_1 ≤ … ≤ x_n: G = 2·Σ i·x_i / (n·Σ x_i) − (n + 1)/n.
 
     Example:
         >>> gini(np.array([1, 1, 1, 1])), gini(np.array([0, 0, 0, 8]))

@@ -1,83 +1,74 @@
-"""How many runs fit into memory at a time."""
+"""Estimates of the memory that jobs need, so that only as many run at a time as fit."""
 
-import os
-import sys
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
-_KEPT_FREE = 0.05  # share of the available memory that stays free
-GB = 1e9
+import psutil
+
+_GB = 1e9
+_USABLE = 0.95  # share of the available memory that jobs may take
+_CAUTION = 1.5  # factor on what was seen, while no job of the group has ended
 
 
-def peak_memory() -> int | None:
-    """Bytes of memory this process had at most; None where the system does not tell."""
+def available_memory() -> int:
+    """Return the bytes that new processes can use without swapping."""
+    return int(psutil.virtual_memory().available)
+
+
+def process_memory(process: int | None = None) -> int:
+    """Return the bytes of memory that a process uses now: this one if None, 0 if the process does not exist."""
     try:
-        import resource
-    except ImportError:  # not on every system
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak) if sys.platform == "darwin" else int(peak) * 1024
-
-
-def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Bytes that new processes can have without others being swapped out; all there are where only that is known."""
-    try:
-        lines = meminfo.read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, StopIteration):
-        pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
-def resident_memory(process: int) -> int:
-    """Bytes of memory a process has now; 0 where that cannot be told, which is on the safe side."""
-    try:
-        pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
+        return int(psutil.Process(process).memory_info().rss)
+    except psutil.Error:
         return 0
 
 
-class MemoryRule:
-    """Lets a run begin if it fits beside what the others will have at most.
+class MemoryGuard:
+    """Decides whether another job fits beside those that run.
 
-    How much a run needs is what one on the same backbone had at most, or the largest of all where there was none.
+    A job is expected to need what jobs of its group needed at most. Before one of them has ended, the estimate is the
+    largest use seen in any process, including this one, which has usually read the same data, times 1.5.
 
     Args:
-        peaks: bytes by backbone, of runs that were made before.
+        available: returns the bytes that are available now.
+        own: returns the bytes that this process uses now.
     """
 
-    def __init__(self, peaks: Mapping[str, int]) -> None:
-        self._peaks = dict(peaks)
+    def __init__(
+        self, available: Callable[[], int] = available_memory, own: Callable[[], int] = process_memory
+    ) -> None:
+        self._available, self._own = available, own
+        self._ended: dict[str, int] = {}
+        self._largest = 0
 
-    def note(self, backbone: str, peak: int | None) -> None:
-        """A run on the backbone has had so much."""
-        if peak is not None:
-            self._peaks[backbone] = max(peak, self._peaks.get(backbone, 0))
+    def observe(self, used: int) -> None:
+        """Take note of what a running job uses now."""
+        self._largest = max(self._largest, used)
 
-    def need(self, backbone: str) -> int | None:
-        """Bytes of a run, None before anything is known."""
-        return self._peaks.get(backbone, max(self._peaks.values(), default=None))
+    def job_ended(self, group: str, peak: int) -> None:
+        """Take note of the largest use of a job that has ended."""
+        self.observe(peak)
+        self._ended[group] = max(peak, self._ended.get(group, 0))
 
-    def objection(self, backbone: str, running: Iterable[tuple[str, int]], idle: Iterable[int]) -> str:
-        """Why no run on the backbone should begin now; empty if one may.
+    def need(self, group: str) -> int:
+        """Return the bytes that a job of the group is expected to need."""
+        if group in self._ended:
+            return self._ended[group]
+        return int(_CAUTION * max(self._largest, self._own()))
+
+    def reason_to_wait(self, group: str, running: Iterable[tuple[str, int]], held: int = 0) -> str:
+        """Return why no job of the group should start now; empty if one may.
 
         Args:
-            backbone: of the run.
-            running: backbones and processes of those that are on their way.
-            idle: processes that would take the run, with the memory they hold already.
+            group: of the job.
+            running: group and present use in bytes of every job that runs.
+            held: bytes that the worker which would take the job uses already.
         """
-        others, free, need = list(running), available_memory(), self.need(backbone)
-        if not others or free is None:
+        others = list(running)
+        if not others:
+            return ""  # a job that never fits should fail with a clear error instead of waiting forever
+        growth = sum(max(0, self.need(other) - used) for other, used in others)
+        left = _USABLE * self._available() - growth + held
+        need = self.need(group)
+        if need <= left:
             return ""
-        if need is None:
-            return "" if peak_memory() is None else "the first run shows how much memory one needs"
-        growth = sum(max(0, (self.need(one) or 0) - resident_memory(process)) for one, process in others)
-        held = max((resident_memory(process) for process in idle), default=0)
-        left = (1 - _KEPT_FREE) * free - growth
-        if need - held <= left:
-            return ""
-        return f"a run needs {need / GB:.1f} GB of memory, and {max(left + held, 0) / GB:.1f} GB are left"
+        return f"a job needs {need / _GB:.1f} GB of memory and {max(left, 0) / _GB:.1f} GB are left"

@@ -1,8 +1,8 @@
-"""Compiled loops for data too large for the plain way.
+"""Compiled loops for large data.
 
-Every kernel has a plain NumPy or polars twin, which small data takes and against which the kernel is tested. The
-first call of a kernel compiles for a few seconds and the result is cached on disk, so below ``WORTH_COMPILING``
-rows the twin is faster and nobody waits for a compiler on a small file.
+Every kernel has an equivalent in NumPy, polars or torch, which is used for small data and against which the kernel is
+tested. The first call of a kernel compiles for a few seconds, and the result is cached on disk. Below
+``WORTH_COMPILING`` rows the equivalent is faster, and nobody has to wait for a compiler.
 """
 
 WORTH_COMPILING = 2_000_000

@@ -1,4 +1,4 @@
-"""Peeling a bipartite graph down to its k-core."""
+"""k-core of a bipartite graph."""
 
 import numba
 import numpy as np
@@ -7,7 +7,7 @@ from icpe.types import BoolArray, IntArray
 
 
 def peel(user: IntArray, item: IntArray, k: int, users: int, items: int) -> BoolArray:
-    """Mask of the rows whose user and item both keep at least ``k`` rows, iterated to the end."""
+    """Mask of the rows that remain after repeatedly removing users and items with fewer than ``k`` rows."""
     keep = np.ones(len(user), np.bool_)
     _peel(user, item, k, np.bincount(user, minlength=users), np.bincount(item, minlength=items), keep)
     return keep
@@ -15,7 +15,7 @@ def peel(user: IntArray, item: IntArray, k: int, users: int, items: int) -> Bool
 
 @numba.njit(cache=True, nogil=True)
 def _peel(user, item, k, of_user, of_item, keep):  # type: ignore[no-untyped-def]
-    # Counts fall while a pass runs, so that one pass removes what would otherwise take several.
+    # Counts are updated during a pass, so that one pass removes what would otherwise take several.
     removed = 1
     while removed > 0:
         removed = 0

@@ -1,7 +1,8 @@
-"""Inner products in a fixed order of summation: the same bits wherever and in whatever company they are computed.
+"""Inner products in a fixed order of summation, which return the same bits on every machine and in every batch.
 
-Products of two float32 numbers are exact in float64, so only the order of the additions matters: four running sums, of
-the places d with d mod 4 = 0, 1, 2, 3, added as (0 + 1) + (2 + 3), then the bias, then rounded to float32 once.
+Products of two float32 numbers are exact in float64, so only the order of the additions matters: four partial sums over
+the positions d with d mod 4 = 0, 1, 2, 3 are added as (0 + 1) + (2 + 3). Then the bias is added, and the result is
+rounded to float32 once.
 """
 
 import numba
@@ -29,7 +30,7 @@ def _product(user, item):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def products(users, items, bias, codes, out):  # type: ignore[no-untyped-def]
-    """Scores float32 ``out`` [rows, m] of users [rows, dim] for the items ``codes`` [rows, m]; -inf where one is -1."""
+    """Write scores of users [rows, dim] for items ``codes`` [rows, m] to ``out`` [rows, m]; -inf where a code is -1."""
     for row in range(codes.shape[0]):
         for place in range(codes.shape[1]):
             code = codes[row, place]

@@ -1,4 +1,4 @@
-"""Integer codes for values given by their fingerprints."""
+"""Integer codes for values that are given by their hashes."""
 
 import numba
 import numpy as np
@@ -12,27 +12,27 @@ _AHEAD = 64
 
 
 class Factorizer:
-    """Codes 0, 1, 2, … for values given by their hashes, piece by piece, in order of first appearance.
+    """Assigns the codes 0, 1, 2, … to values in order of first appearance. Values arrive in pieces, as hashes.
 
-    Two values are the same if the first hash and the upper half of the second agree. With 96 bits two of a billion
-    different ids collide with a probability of about 1e-11, so ids need not be compared.
+    Two values are equal if their first hashes and the upper halves of their second hashes agree. With these 96 bits,
+    the probability that any two of a billion different ids collide is about 1e-11, so the ids need not be compared.
     """
 
     def __init__(self) -> None:
         self.distinct = 0
-        # NumPy's own large arrays lie in huge pages, which makes random access several times faster.
+        # NumPy allocates large arrays in huge pages, which makes random access several times faster.
         self._table = np.zeros((1 << 12, 2), np.uint64)
 
     def add(self, first_hash: UIntArray, second_hash: UIntArray, codes: IntArray) -> IntArray:
-        """Code the next rows.
+        """Assign codes to the next rows and return the rows with new values.
 
         Args:
             first_hash: uint64 [rows].
-            second_hash: uint64 [rows], from another seed.
-            codes: int32 [rows], filled here.
+            second_hash: uint64 [rows], computed with another seed.
+            codes: int32 [rows], written.
 
         Returns:
-            The rows [new] of this piece whose value was not there before.
+            Rows [new] of this piece whose value did not occur before.
         """
         most = self.distinct + len(first_hash)
         if 2 * most > len(self._table):
@@ -58,14 +58,14 @@ def _refill(table, smaller):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _factorize(first_hash, second_hash, table, codes, new, distinct):  # type: ignore[no-untyped-def]
-    # Open addressing; a slot holds the hash and, in one word, half of the second hash and code + 1 (0 is empty).
-    # Both lie in one cache line: a look-up costs one miss.
+    # Open addressing. A slot holds the hash and, in one word, half of the second hash and code + 1 (0 is empty).
+    # Both are in one cache line, so a look-up costs one cache miss.
     mask = np.uint64(table.shape[0] - 1)
     before = distinct
     touched = np.uint64(0)
     for block in range(0, first_hash.shape[0], _AHEAD):
         end = min(block + _AHEAD, first_hash.shape[0])
-        # Reading the slots of some rows ahead lets the processor fetch them at the same time, not one by one.
+        # Reading the slots of several rows in advance lets the processor fetch them in parallel.
         for row in range(block, end):
             touched ^= table[first_hash[row] & mask, 1]
         for row in range(block, end):
@@ -85,4 +85,4 @@ def _factorize(first_hash, second_hash, table, codes, new, distinct):  # type: i
                     codes[row] = np.int32((word & _LOW) - _ONE)
                     break
                 slot = (slot + _ONE) & mask
-    return distinct, touched  # `touched` leaves the function so that the reads ahead are not optimised away
+    return distinct, touched  # `touched` is returned so that the compiler cannot remove the reads in advance

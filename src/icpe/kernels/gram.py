@@ -1,4 +1,4 @@
-"""Gradients of each user's row by clusters of items, multiplied with each other."""
+"""Inner products of cluster gradients on the rows of users."""
 
 import math
 
@@ -8,8 +8,8 @@ import numpy as np
 from icpe.kernels.prefetch import prefetch_row
 from icpe.types import FloatArray, IntArray
 
-_USERS = 512  # at a time: their scores stay in the cache
-_AHEAD = 8  # pairs
+_USERS = 512  # users at a time, whose scores stay in the cache
+_AHEAD = 8  # pairs whose item rows are prefetched
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, inline="always")
@@ -61,7 +61,7 @@ def _gram_softmax(starts, items, labels, users, lengths, table, offset, scale, c
             factor = scale / (1.0 + math.exp(scale * product + offset[item] - others[user]))
             for d in range(dim):
                 total[d] += factor * (middle[d] - row[d])
-        for cluster in range(clusters):  # through the normalisation of the user's row
+        for cluster in range(clusters):  # gradient through the normalisation of the user's row
             total = sums[cluster]
             along = table.dtype.type(0)
             for d in range(dim):
@@ -82,17 +82,17 @@ def gram_bce(
     offset: FloatArray,
     scale: float,
 ) -> FloatArray:
-    """Inner products of cluster gradients on the user rows for Σ softplus(−(scale·⟨u, i⟩ + offset_i)).
+    """Inner products of the clusters' gradients of Σ softplus(−(scale·⟨u, i⟩ + offset_i)) on the user rows.
 
     Args:
         starts: where each user's pairs begin, int64 [users + 1].
-        items: int32 [pairs], by user.
+        items: int32 [pairs], item codes sorted by user.
         labels: cluster of each item, int [items].
-        clusters: how many there are (K).
+        clusters: number of clusters (K).
         users: user rows, [users, dim].
         table: item rows, [items, dim].
-        offset: [items].
-        scale: of the inner product.
+        offset: offset of each item's logit, [items].
+        scale: factor of the inner product.
 
     Returns:
         float64 [K, K].
@@ -115,7 +115,7 @@ def gram_softmax(
 ) -> FloatArray:
     """:func:`gram_bce` for Σ log(1 + Σ_n exp(y_un − y_ui)), y = scale·cos(u, i) + offset_i, n over ``negatives``.
 
-    All positives of a user stand against the same negatives, so these are gone through once per user.
+    All positives of a user share the same negatives, so these are processed once per user.
     """
     lengths = np.maximum(np.linalg.norm(users, axis=1), 1e-12)
     users = users / lengths[:, None]

@@ -1,23 +1,23 @@
-"""The small steps between the matrix products of a network with one hidden layer, each in one pass over the rows."""
+"""Element-wise steps of a network with one hidden layer, each in one pass over the rows."""
 
 import numba
 
-# Sums may be reordered, which lets them use vector instructions; NaN and infinity keep their meaning.
+# Reordering of sums is allowed so that they can use vector instructions. NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz"}
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def activate(hidden, bias, outer, outer_bias, leak, factor, out):  # type: ignore[no-untyped-def]
-    """``hidden`` [n, h] becomes LeakyReLU(hidden + bias), in place; ``out`` [n] = factor · (hidden · outer + its bias).
+    """Set ``hidden`` [n, h] to LeakyReLU(hidden + bias) and write factor · (hidden · outer + outer_bias) to ``out``.
 
     Args:
-        hidden: a product with the inner layer.
-        bias: [h].
-        outer: [1, h].
-        outer_bias: [1].
-        leak: what LeakyReLU multiplies numbers below 0 by.
-        factor: see above.
-        out: written.
+        hidden: product with the weights of the inner layer, changed in place.
+        bias: bias of the inner layer, [h].
+        outer: weights of the outer layer, [1, h].
+        outer_bias: bias of the outer layer, [1].
+        leak: slope of LeakyReLU below 0.
+        factor: factor of the output.
+        out: output [n], written.
     """
     kind = hidden.dtype.type
     slope, scale = kind(leak), kind(factor)
@@ -34,9 +34,9 @@ def activate(hidden, bias, outer, outer_bias, leak, factor, out):  # type: ignor
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def activate_back(hidden, outer, grads, leak, factor, hidden_grads, bias_grad, outer_grad, end_grad):  # type: ignore[no-untyped-def]
-    """The way back of :func:`activate` from ``grads`` [n] of its ``out``.
+    """Backward pass of :func:`activate`, from the gradients ``grads`` [n] of its output.
 
-    Written are the gradients of the hidden layer before activation [n, h], of its bias [h], of ``outer`` [1, h] and of
+    It writes the gradients of the hidden layer before activation [n, h], of its bias [h], of ``outer`` [1, h] and of
     ``outer_bias`` [1].
     """
     kind = hidden.dtype.type

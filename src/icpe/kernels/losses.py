@@ -1,17 +1,18 @@
 """Losses of inner products with their gradients, in one pass over the rows of a batch.
 
-``both`` holds the positives of the batch and then the negatives, K for each positive. Written are the gradients of the
-users, of ``both`` and of the logits. A weight of a user's gradient leaves the value and all other gradients alone.
+``both`` contains the item rows of the positives, followed by those of the negatives, K for each positive. The functions
+return the loss and write the gradients of the user rows, of ``both`` and of the logits. ``user_weight`` scales the
+gradient of the user rows and changes neither the loss nor any other gradient.
 """
 
 import math
 
 import numba
 
-# Sums may be reordered, which lets them use vector instructions; NaN and infinity keep their meaning.
+# Reordering of sums is allowed so that they can use vector instructions. NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz"}
-# Small functions are inlined by numba: left to LLVM, it would depend on what the cache holds already, and with it the
-# last bits of sums.
+# numba inlines small functions. If LLVM decided, the result would depend on what is already in the cache, and with it
+# the last bits of sums.
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST, inline="always")
@@ -24,7 +25,7 @@ def _dot(one, two):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _softplus(x):  # type: ignore[no-untyped-def]
-    # The value and its derivative, the logistic function.
+    # Returns the value and its derivative, the logistic function.
     small = math.exp(-abs(x))
     value = math.log1p(small) + (x if x > 0 else 0.0)
     return value, (1.0 if x > 0 else small) / (1.0 + small)
@@ -32,7 +33,7 @@ def _softplus(x):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST, inline="always")
 def _spread(user, item, to_user, to_item, reg, user_grad, item_grad):  # type: ignore[no-untyped-def]
-    # Adds an item's share to the gradient of its user, and writes the item's own.
+    # Adds the contribution of an item to the gradient of its user and writes the gradient of the item.
     for d in range(user.shape[0]):
         user_grad[d] += to_user * item[d]
         item_grad[d] = to_item * user[d] + reg * item[d]
@@ -102,7 +103,7 @@ def bpr(users, both, offset, weight, user_weight, scale, reg, user_grads, both_g
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def normalise(rows, units, norms, eps):  # type: ignore[no-untyped-def]
-    """Rows [n, dim] divided by their norms, which are written too; the least norm is ``eps``."""
+    """Write rows [n, dim] divided by their norms to ``units``, and the norms, at least ``eps``, to ``norms``."""
     kind = rows.dtype.type
     for place in range(rows.shape[0]):
         row, unit = rows[place], units[place]
@@ -114,7 +115,7 @@ def normalise(rows, units, norms, eps):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def through_norm(grads, units, norms, rows, reg):  # type: ignore[no-untyped-def]
-    """Gradients of unit vectors turned, in place, into those of the rows behind them, plus ``reg`` · row."""
+    """Convert gradients of unit vectors, in place, to gradients of the original rows, and add ``reg`` · row."""
     kind = rows.dtype.type
     pull = kind(reg)
     for place in range(grads.shape[0]):

@@ -1,4 +1,4 @@
-"""Softmax of cosines with a margin, with its gradient."""
+"""Softmax loss of cosines with a margin, and its gradient."""
 
 import math
 
@@ -10,8 +10,8 @@ import numpy as np
 def margin_softmax(users, items, positives, negatives, margin, temperature, user_grads, item_grads, least):  # type: ignore[no-untyped-def]
     """Mean cross-entropy of cos(θ + M) of positives against cos θ of negatives, on cosine / temperature.
 
-    Unit vectors in, by place among ``items``; their gradients are added to two arrays of zeros. ``least`` is the least
-    sin²θ with a slope.
+    ``users`` and ``items`` are unit vectors, and ``positives`` and ``negatives`` are rows of ``items``. The gradients
+    are added to two arrays of zeros. Where sin²θ is below ``least``, the sine counts as constant.
     """
     kind = users.dtype.type
     size, count = negatives.shape

@@ -1,4 +1,4 @@
-"""Items a user has not used, drawn at random."""
+"""Rejection of sampled negatives that are positives of their user."""
 
 import numba
 import numpy as np
@@ -9,15 +9,15 @@ from icpe.types import IntArray, UIntArray
 def reject_seen(
     users: IntArray, drawn: IntArray, starts: IntArray, seen: IntArray, items: int, more: UIntArray
 ) -> IntArray:
-    """Replace drawn items that their user has in training by others, until none is left; in place.
+    """Replace sampled items that are training items of their user, in place, until none is left.
 
     Args:
         users: int32 [rows].
-        drawn: int32 [rows, draws], uniform over all items.
+        drawn: int32 [rows, draws], samples that are uniform over all items.
         starts: int64 [users + 1], where each user's items begin in ``seen``.
-        seen: int32 [pairs], items of training, sorted within a user.
+        seen: int32 [pairs], training items, sorted within each user.
         items: number of items.
-        more: uint64 [rows, draws], the state of each row's own generator for further draws.
+        more: uint64 [rows, draws], state of a separate generator for each position.
     """
     _reject_seen(users, drawn, starts, seen, np.uint64(items), more)
     return drawn
@@ -39,7 +39,7 @@ def _reject_seen(users, drawn, starts, seen, items, more):  # type: ignore[no-un
                         high = middle
                 if low == last or seen[low] != drawn[row, draw]:
                     break
-                # splitmix64: a stream of its own for each place, so that the order of work does not matter
+                # splitmix64: each position has its own stream, so that the order of the work does not matter
                 state += np.uint64(0x9E3779B97F4A7C15)
                 mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
                 mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""Sorting pairs with user, item and row in one integer."""
+"""Sorting of pairs, with user, item and row packed into one integer."""
 
 import numba
 import numpy as np
@@ -9,16 +9,16 @@ from icpe.types import IntArray
 def sort_pairs(
     user: IntArray, item: IntArray, item_bits: int, row_bits: int, time: IntArray | None
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Distinct pairs by user and item, and the row of each: the earliest, or the first where times are equal.
+    """Distinct pairs sorted by user and item, and the row of each: the earliest one, or the first for equal times.
 
-    A plain sort of integers is vectorised and several times faster than sorting indices.
+    Sorting integers is vectorised and several times faster than sorting indices.
 
     Args:
         user: int32 [rows].
-        item: int32 [rows], below 2 ** ``item_bits``; with the user it must leave ``row_bits`` of 63 bits.
-        item_bits: see above.
-        row_bits: enough for the number of rows.
-        time: int64 [rows] or None.
+        item: int32 [rows], below 2 ** ``item_bits``. User, item and row together must fit into 63 bits.
+        item_bits: number of bits for an item code.
+        row_bits: number of bits for a row number.
+        time: int64 [rows], or None without timestamps.
     """
     packed = np.empty(len(user), np.int64)
     _pack(user, item, item_bits, row_bits, packed)
@@ -37,7 +37,7 @@ def _pack(user, item, item_bits, row_bits, packed):  # type: ignore[no-untyped-d
 
 @numba.njit(cache=True, nogil=True)
 def _unpack(packed, item_bits, row_bits, time, user, item):  # type: ignore[no-untyped-def]
-    # The rows of distinct pairs take the place of what was packed.
+    # The rows of distinct pairs overwrite the packed values.
     item_mask, row_mask = (np.int64(1) << item_bits) - 1, (np.int64(1) << row_bits) - 1
     timed = time.shape[0] > 0
     before, distinct = np.int64(-1), 0

@@ -1,4 +1,4 @@
-"""Asking for memory ahead of its use, which no processor can guess where a kernel reads rows at random."""
+"""Prefetching of memory, for kernels that read rows in an order that the processor cannot predict."""
 
 from typing import Any
 
@@ -7,19 +7,19 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-LINE = 64  # bytes that come together
+LINE = 64  # bytes in a cache line
 
 
 @numba.njit(inline="always")
 def prefetch_row(table, row):  # type: ignore[no-untyped-def]
-    """Begin to load a row of a contiguous table into the cache."""
+    """Start loading a row of a contiguous table into the cache."""
     for column in range(0, table.shape[1], LINE // table.itemsize):
-        _prefetch(table, row, column)  # type: ignore[call-arg]  # the first is numba's own
+        _prefetch(table, row, column)  # type: ignore[call-arg]  # numba provides the first argument
 
 
 @intrinsic
 def _prefetch(_: Any, table: Any, row: Any, column: Any) -> Any:
-    """LLVM's prefetch, for reading, into all levels, of one place."""
+    """LLVM's prefetch of one address for reading, into all cache levels."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.args[0]

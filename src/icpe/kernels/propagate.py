@@ -1,4 +1,4 @@
-"""Sparse matrix times dense matrix, the rows of the result shared out to threads."""
+"""Product of a sparse and a dense matrix, with the rows of the result divided among threads."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +11,9 @@ import numpy as np
 from icpe.kernels.prefetch import prefetch_row
 from icpe.types import BoolArray, FloatArray, IntArray
 
-WORTH_COMPILING_PRODUCT = 16_000_000  # entries × columns; below, the plain product takes a few milliseconds at most
+WORTH_COMPILING_PRODUCT = 16_000_000  # entries × columns; below this, torch takes a few milliseconds
 
-_AHEAD = 8  # entries whose rows are asked for before their use: a third less time than without, on Gowalla
+_AHEAD = 8  # entries whose rows are prefetched, which saves a third of the time on Gowalla
 _NO_PLACES = np.empty(0, np.int32)
 _NO_MASK = np.empty((0, 0), np.bool_)
 
@@ -33,17 +33,16 @@ def multiply(
     """Write the product of a CSR matrix and ``dense``, plus ``plus``, to ``result``, with 0 where ``keep`` is false.
 
     Args:
-        starts: where each row starts, int [rows + 1].
+        starts: where the entries of each row start, int [rows + 1].
         columns: column of each stored entry, int [entries].
         values: floating [entries].
         dense: floating [columns of the matrix, width], contiguous.
-        result: floating [rows, width], contiguous, in memory of its own; shorter for a stretch of the rows.
-        plus: floating [rows, width], contiguous, or None for 0.
-        keep: [rows, width], contiguous, or None for all.
-        places: where ``plus`` has each row, int32 [rows], -1 for a row of 0; None: it has all, in order.
-        begin: the row that is the first of ``result``.
-        threads: how many share the rows. Each row is summed by one of them, so the result is the same to the last
-            bit for any number.
+        result: floating [rows, width], contiguous, in separate memory. It is shorter for a range of the rows.
+        plus: floating [rows, width], contiguous, or None to add nothing.
+        keep: mask [rows, width], contiguous, or None to keep everything.
+        places: position of each row in ``plus``, int32 [rows], -1 for a row of zeros; None if ``plus`` has all rows.
+        begin: row of the matrix that corresponds to the first row of ``result``.
+        threads: number of threads. Each row is summed by one thread, so the result has the same bits for any number.
     """
     arguments = (columns, values, dense, result, begin, *_extras(result, plus, keep, places))
     _share_out(_multiply, starts, (begin, begin + len(result)), arguments, threads)
@@ -58,7 +57,7 @@ def multiply_rows(
     result: FloatArray,
     threads: int = 1,
 ) -> None:
-    """Write some rows of the product, int [n], to ``result`` [n, width]; the other arguments as in :func:`multiply`."""
+    """Write the given rows of the product, int [n], to ``result`` [n, width]; otherwise as :func:`multiply`."""
     lengths = starts[rows + 1] - starts[rows]
     ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     arguments = (starts, columns, values, dense, rows, result)
@@ -77,19 +76,19 @@ def multiply_few(
     begin: int = 0,
     threads: int = 1,
 ) -> None:
-    """:func:`multiply` for a dense matrix most of whose rows are 0: ``dense`` and ``plus`` hold the others only.
+    """:func:`multiply` for a dense matrix with mostly zero rows. ``dense`` and ``plus`` contain only the other rows.
 
     Args:
         starts: as in :func:`multiply`.
-        columns: likewise.
-        values: likewise.
+        columns: as in :func:`multiply`.
+        values: as in :func:`multiply`.
         dense: floating [n, width], contiguous.
-        places: where ``dense`` has each of its rows, and ``plus`` too, int32 [rows], -1 for a row of 0.
+        places: position of each row in ``dense`` and ``plus``, int32 [rows], -1 for a row of zeros.
         result: as in :func:`multiply`.
         plus: floating [n, width], contiguous.
         keep: as in :func:`multiply`.
-        begin: likewise.
-        threads: likewise.
+        begin: as in :func:`multiply`.
+        threads: as in :func:`multiply`.
     """
     arguments = (columns, values, dense, result, begin, *_extras(result, plus, keep, places))
     _share_out(_multiply_few, starts, (begin, begin + len(result)), arguments, threads)
@@ -98,7 +97,7 @@ def multiply_few(
 def _extras(
     result: FloatArray, plus: FloatArray | None, keep: BoolArray | None, places: IntArray | None
 ) -> tuple[Any, ...]:
-    """Flags and arrays of what is optional, always of the same types, so that one compiled version does."""
+    """Flags and arrays of the optional arguments. Their types are always the same, so one compiled version suffices."""
     flags = plus is not None, places is not None, keep is not None
     return (
         flags,
@@ -115,11 +114,11 @@ def _share_out(
     arguments: tuple[Any, ...],
     threads: int,
 ) -> None:
-    """Run the kernel on a stretch of rows, whose entries start where ``starts`` says."""
+    """Run the kernel on a range of rows whose entries start at ``starts``, divided among threads."""
     if threads <= 1:
         kernel(starts, *arguments, *rows)
         return
-    # Threads of Python, not numba's: those abort where a process forks or two threads of the caller come at once.
+    # Python threads, because numba's threads abort if the process forks or two threads call them at the same time.
     with ThreadPoolExecutor(threads) as pool:
         parts = _equal_parts(starts, *rows, 4 * threads)
         for done in [pool.submit(kernel, starts, *arguments, first, last) for first, last in parts]:
@@ -127,7 +126,7 @@ def _share_out(
 
 
 def _equal_parts(starts: IntArray, first: int, last: int, parts: int) -> list[tuple[int, int]]:
-    """Ranges of rows with about the same number of entries, for the rows of popular items are long."""
+    """Ranges of rows with about the same number of entries, because the rows of popular items are long."""
     inner = np.searchsorted(starts, np.linspace(int(starts[first]), int(starts[last]), parts + 1)[1:-1])
     bounds = np.unique(np.concatenate([[first], inner.clip(first, last), [last]])).tolist()
     return list(pairwise(bounds))
@@ -159,8 +158,8 @@ def _multiply_rows(ends, starts, columns, values, dense, rows, result, first, la
 def _multiply_few(  # type: ignore[no-untyped-def]
     starts, columns, values, dense, result, begin, flags, added, places, kept, first, last
 ):
-    # To look for the few rows among all entries costs less than to scatter them: each sum is written once, and no two
-    # threads write the same.
+    # Searching all entries for the few rows is cheaper than scattering them: each sum is written once, and no two
+    # threads write to the same row.
     for row in range(first, last):
         total = result[row - begin]
         _fill(total, row, flags, added, places)
@@ -176,7 +175,7 @@ def _multiply_few(  # type: ignore[no-untyped-def]
 
 @numba.njit(inline="always")
 def _fill(total, row, flags, added, places):  # type: ignore[no-untyped-def]
-    # Loops, for numba copies slices several times slower.
+    # Loops, because numba copies slices several times more slowly.
     adds, placed, _ = flags
     source = places[row] if placed else row
     if adds and source >= 0:
@@ -189,8 +188,8 @@ def _fill(total, row, flags, added, places):  # type: ignore[no-untyped-def]
 
 @numba.njit(inline="always")
 def _add(total, columns, values, dense, start, stop):  # type: ignore[no-untyped-def]
-    """Add the entries' values times their rows of ``dense``."""
-    # Four entries at a time: the sum is read and written once for all four. The inner loops vectorise.
+    """Add the values of the entries times their rows of ``dense``."""
+    # Four entries at a time, so that the sum is read and written once for all four. The inner loops are vectorised.
     width = dense.shape[1]
     whole = start + (stop - start) // 4 * 4
     for entry in range(start, whole, 4):

@@ -1,7 +1,7 @@
-"""Steps of Adam and RMSprop on the rows of a table that a batch takes.
+"""Steps of Adam and RMSprop on the rows of a table that a batch uses.
 
-A row may be taken several times in a step. ``latest[row]`` is the last place it was taken at, -1 if none, and
-``earlier[place]`` the one before that; so the gradients of a row are found without sorting and summed where they lie.
+A batch can use a row several times. ``latest[row]`` is the last position at which it was used, or -1, and
+``earlier[place]`` is the position before that one. Thus the gradients of a row are found and summed without sorting.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 
 @numba.njit(cache=True, nogil=True)
 def take(table, rows, out, latest, earlier, begin):  # type: ignore[no-untyped-def]
-    """Copy rows int64 [n] to ``out`` [n, dim] and note that they were taken at the places from ``begin`` on."""
+    """Copy rows int64 [n] to ``out`` [n, dim] and record that they are used at the positions from ``begin`` on."""
     for place in range(rows.shape[0]):
         row = rows[place]
         earlier[begin + place] = latest[row]
@@ -20,13 +20,13 @@ def take(table, rows, out, latest, earlier, begin):  # type: ignore[no-untyped-d
         out[place] = table[row]
 
 
-# `error_model="numpy"` and one-dimensional rows let the compiler use vector instructions: nothing is checked for
-# division by zero or negative indices.
+# `error_model="numpy"` and one-dimensional rows let the compiler use vector instructions, because it need not check
+# for division by zero or negative indices.
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def adam_take(table, moments, last, rows, out, latest, earlier, begin, step, sums, lr, eps):  # type: ignore[no-untyped-def]
-    """:func:`take`, with rows brought to where dense Adam would have them after ``step``.
+    """:func:`take` after bringing the rows to their values in dense Adam after ``step``.
 
-    Their moments stay as they were at ``last``, for the step to come to let them decay: they are written once.
+    Their moments stay at the values of step ``last``. The next step applies the decay, so that they are written once.
     """
     kind = table.dtype.type
     small = kind(eps)
@@ -46,7 +46,7 @@ def adam_take(table, moments, last, rows, out, latest, earlier, begin, step, sum
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def adam_settle(table, moments, last, step, sums, lr, log_beta1, log_beta2, eps):  # type: ignore[no-untyped-def]
-    """Bring all rows and their moments to where dense Adam would have them after ``step``; none may be taken."""
+    """Bring all rows and their moments to their values in dense Adam after ``step``. No row may be in use."""
     kind = table.dtype.type
     small = kind(eps)
     for row in range(table.shape[0]):
@@ -65,7 +65,7 @@ def adam_settle(table, moments, last, step, sums, lr, log_beta1, log_beta2, eps)
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _sum_of(grads, place, earlier, total):  # type: ignore[no-untyped-def]
-    # The sum of the gradients of a row, from its latest place back; a single one is handed out where it is.
+    # The sum of the gradients of a row, from its latest position backwards. A single gradient is returned as it is.
     before = earlier[place]
     if before < 0:
         return grads[place]
@@ -80,7 +80,7 @@ def _sum_of(grads, place, earlier, total):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def adam_step(table, moments, last, rows, grads, latest, earlier, step, lr, beta1, beta2, eps):  # type: ignore[no-untyped-def]
-    """Step number ``step`` of Adam on rows taken, with a gradient [n, dim] for each place; then none is taken."""
+    """Step number ``step`` of Adam on the rows in use, with a gradient [n, dim] per position; it releases the rows."""
     kind = table.dtype.type
     size = kind(lr / (1.0 - beta1**step))
     scale = kind(1.0 / math.sqrt(1.0 - beta2**step))
@@ -105,7 +105,7 @@ def adam_step(table, moments, last, rows, grads, latest, earlier, step, lr, beta
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def rmsprop_step(table, moments, last, rows, grads, latest, earlier, step, lr, alpha, eps):  # type: ignore[no-untyped-def]
-    """Step number ``step`` of RMSprop on rows taken; what decayed since the last one is made good first."""
+    """Step number ``step`` of RMSprop on the rows in use. It first applies the decay of the skipped steps."""
     kind = table.dtype.type
     one, small, size, log_alpha = kind(1.0 - alpha), kind(eps), kind(lr), math.log(alpha)
     total = np.empty(table.shape[1], table.dtype)

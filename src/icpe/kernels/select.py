@@ -1,25 +1,25 @@
-"""Keeping the best items of each user while scores arrive tile by tile."""
+"""Selection of the best items of each user while scores arrive tile by tile."""
 
 import numba
 import numpy as np
 
 from icpe.types import BoolArray, FloatArray, IntArray
 
-_STRIDE = 64  # scores looked at together: most strides hold nothing above the threshold and are left at once
+_STRIDE = 64  # scores compared at a time: most strides contain no score above the threshold and are skipped
 
 
 class Selection:
-    """The best ``n`` items of some users, from scores in tiles of ascending item codes.
+    """Best ``n`` items of a group of users, from scores in tiles with ascending item codes.
 
-    A bounded heap per user holds what is best so far; its worst score is the threshold that nearly all later scores
-    fail, and comparing with it is all that happens to them. Equal scores are ordered by item code.
+    A bounded heap per user contains the best items so far. Its worst score is a threshold that nearly all later scores
+    fail, so that a comparison is all they cost. Ties are broken by the smaller item code.
 
     Args:
         rows: number of users.
         n: length of the lists.
         starts: int64 [rows + 1], where each user's hidden items begin and end in ``hidden``.
-        hidden: int32 [pairs], item codes, ascending for each user; may repeat.
-        allowed: bool [items], or None where all items are.
+        hidden: int32 [pairs], item codes, ascending for each user. They may repeat.
+        allowed: bool [items], mask of the items that may be listed, or None for all items.
     """
 
     def __init__(self, rows: int, n: int, starts: IntArray, hidden: IntArray, allowed: BoolArray | None) -> None:
@@ -31,7 +31,7 @@ class Selection:
         self._allowed = np.empty(0, np.bool_) if allowed is None else allowed
 
     def add(self, block: FloatArray, start: int) -> tuple[int, int] | None:
-        """Take in the scores float32 [rows, width] of the items from ``start``; the place of a NaN, if there is one."""
+        """Add scores float32 [rows, width] of the items from ``start`` on. Return row and item of a NaN, or None."""
         row, item = _add(
             np.ascontiguousarray(block, np.float32), start, self.scores, self.items, self._sizes,
             self._cursor, self._stops, self._hidden, self._allowed,
@@ -39,7 +39,7 @@ class Selection:
         return None if row < 0 else (row, item)
 
     def finish(self) -> tuple[IntArray, FloatArray]:
-        """Items int32 [rows, n] and scores float32 [rows, n], the best first; -1 and -inf where nothing is left."""
+        """Items int32 [rows, n] and scores float32 [rows, n], the best first, padded with -1 and -inf."""
         _sort(self.scores, self.items, self._sizes)
         return self.items, self.scores
 
@@ -51,7 +51,7 @@ def _worse(score, item, than_score, than_item):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _rise(scores, items, place, score, item):  # type: ignore[no-untyped-def]
-    # Puts an entry at the end of the heap, whose root is the worst, and lets it rise.
+    # Inserts an entry at the end of the heap, whose root is the worst entry, and moves it up.
     while place > 0:
         parent = (place - 1) // 2
         if not _worse(score, item, scores[parent], items[parent]):
@@ -63,7 +63,7 @@ def _rise(scores, items, place, score, item):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _sink(scores, items, size, score, item):  # type: ignore[no-untyped-def]
-    # Puts an entry in place of the root and lets it sink.
+    # Replaces the root by an entry and moves it down.
     place = 0
     while True:
         child = 2 * place + 1
@@ -80,8 +80,8 @@ def _sink(scores, items, size, score, item):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _any_above(scores, threshold):  # type: ignore[no-untyped-def]
-    # No early end, so that the processor compares many scores at once. "Not at most" instead of "above" lets NaN
-    # through as well, to be found where the few that are left are looked at one by one.
+    # No early exit, so that the processor compares many scores at once. "Not at most" instead of "above" also accepts
+    # NaN, which is found when the few remaining scores are checked one by one.
     above = False
     for place in range(scores.shape[0]):
         above |= not (scores[place] <= threshold)
@@ -90,7 +90,7 @@ def _any_above(scores, threshold):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _is_hidden(item, row, cursor, stops, hidden):  # type: ignore[no-untyped-def]
-    # Items are asked for in ascending order, so the cursor only moves on.
+    # Items are requested in ascending order, so the cursor only moves forward.
     at, stop = cursor[row], stops[row]
     while at < stop and hidden[at] < item:
         at += 1
@@ -100,7 +100,7 @@ def _is_hidden(item, row, cursor, stops, hidden):  # type: ignore[no-untyped-def
 
 @numba.njit(cache=True, nogil=True)
 def _keep(score, item, scores, items, sizes, row):  # type: ignore[no-untyped-def]
-    # Items come in ascending order, so an item that only equals the worst does not get here and the earlier one stays.
+    # Items arrive in ascending order, so an item that ties with the worst is not added and the earlier one stays.
     n = scores.shape[0]
     if sizes[row] < n:
         _rise(scores, items, sizes[row], score, item)

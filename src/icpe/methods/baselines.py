@@ -1,7 +1,7 @@
-"""Rankings that learn nothing: what every method has to beat."""
+"""Rankings that learn nothing, which every method should beat."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -9,57 +9,71 @@ from torch import Tensor, nn
 
 from icpe.backbones.base import Backbone, DotBackbone
 from icpe.data.interactions import Interactions
-from icpe.train.method import Batch, Method, Negatives
+from icpe.methods.base import Method
+from icpe.train.abilities import FoldIn
+from icpe.train.batch import Batch, Negatives
+from icpe.train.method import MethodSettings
 from icpe.types import FloatArray
 
-_DIM = 64  # of random vectors: enough that the lists of two users have little to do with each other
+_DIM = 64  # length of the random vectors, large enough that the lists of two users are nearly independent
 
 
-class _Floor(Method):
-    """A method without parameters: fixed vectors of users and items, whose inner product ranks.
+class BaselineSettings(MethodSettings):
+    """A baseline has no settings."""
 
-    The backbone is never used; the method takes one since all do.
+    reg: ClassVar[float] = 0.0  # type: ignore[misc]  # nothing is trained
+
+    def completed(self, backbone: Backbone) -> Self:
+        """Return the settings as they are."""
+        return self
+
+
+class Baseline(FoldIn, Method):
+    """A method without parameters: items are ranked by the inner product of fixed vectors of users and items.
+
+    The backbone is not used; the constructor takes one only because all methods do.
     """
 
-    def __init__(self, backbone: Backbone) -> None:
-        super().__init__(backbone, reg=0.0)
-        self.backbone: FixedVectors = FixedVectors(backbone)
+    Settings = BaselineSettings
+    settings: BaselineSettings
+    backbone: "FixedVectors"
 
-    def settings(self) -> dict[str, Any]:
-        """There are none."""
-        return {}
+    def __init__(self, backbone: Backbone, **settings: Any) -> None:
+        super().__init__(backbone, **settings)
+        self.backbone = FixedVectors(backbone)
 
     def train_defaults(self) -> dict[str, Any]:
-        """Once is enough."""
+        """Return one epoch, because there is nothing to train."""
         return {"epochs": 1}
 
     @property
     def negatives(self) -> Negatives:
-        """None are drawn."""
+        """None are sampled."""
         return Negatives(0, shared=True)
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
-        """The fixed vectors."""
-        self.backbone.hold(*self._vectors(train, rng))
+        """Create the fixed vectors."""
+        self.backbone.set_vectors(*self.fixed_vectors(train, rng))
 
     @abstractmethod
-    def _vectors(self, train: Interactions, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Vectors of users and of items, float32 [users, dim] and [items, dim]."""
+    def fixed_vectors(self, train: Interactions, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return the vectors of users and of items, float32 [users, dim] and [items, dim]."""
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
-        """There is nothing to minimise: 0."""
+        """Return 0, because there is nothing to minimise."""
         return torch.zeros((), device=batch.users.device, requires_grad=True)
 
+    def score_user(self, user: Tensor, items: Tensor) -> Tensor:
+        """Return the inner products with the vector of one user."""
+        return self.backbone.score(user, items)
+
     def user_loss(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """There is nothing to learn from a history: 0."""
+        """Return 0, because the history of a new user changes nothing."""
         return 0 * positive.sum()
 
 
-class Popularity(_Floor):
-    """The same list for everybody: items by their number of training pairs.
-
-    Args:
-        backbone: not used.
+class Popularity(Baseline):
+    """The same list for all users: items ranked by their number of training pairs.
 
     Example:
         >>> from icpe.backbones import MF
@@ -72,37 +86,35 @@ class Popularity(_Floor):
 
     name: ClassVar[str] = "popularity"
 
-    def _vectors(self, train: Interactions, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    def fixed_vectors(self, train: Interactions, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return 1 for each user and the training count of each item."""
         return np.ones((len(train.users), 1), np.float32), train.item_counts.astype(np.float32)[:, None]
 
 
-class Random(_Floor):
+class Random(Baseline):
     """A random order of items for each user, drawn once from the seed of the run.
 
-    Scores are inner products of random vectors, so that every order of the items is as likely for a user as any other.
-    Items are of equal length, for long ones would be at the head of many lists, and others at the head of few.
-
-    Args:
-        backbone: not used.
+    Scores are inner products of random vectors, so that every order of the items is equally likely for a user. All item
+    vectors have the same norm; otherwise items with a large norm would lead many lists and others few.
 
     Example:
         >>> from icpe.backbones import MF
-        >>> Random(MF()).settings()
+        >>> Random(MF()).settings.as_dict()
         {}
     """
 
     name: ClassVar[str] = "random"
 
-    def _vectors(self, train: Interactions, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    def fixed_vectors(self, train: Interactions, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return Gaussian vectors of users, and Gaussian vectors of items scaled to norm 1."""
         users, items = (rng.standard_normal((len(ids), _DIM), dtype=np.float32) for ids in (train.users, train.items))
         return users, items / np.linalg.norm(items, axis=1, keepdims=True)
 
 
 class FixedVectors(DotBackbone):
-    """Vectors that no training changes, in place of a backbone.
+    """A backbone whose vectors training does not change.
 
-    To the outside it answers for the backbone it replaces, by name and settings, so that a saved model can be made
-    anew.
+    It reports the name and the settings of the backbone that it replaces, so that a saved model can be rebuilt.
     """
 
     name: ClassVar[str] = "fixed"
@@ -110,30 +122,27 @@ class FixedVectors(DotBackbone):
     item_table: Tensor  # type: ignore[assignment]
 
     def __init__(self, backbone: Backbone) -> None:
-        super().__init__(dim=1, init_std=0.0)
-        self._replaced = (backbone,)  # in a tuple, for it is no part
+        super().__init__()
         self.name = backbone.name  # type: ignore[misc]
+        self.settings = backbone.settings  # type: ignore[assignment]
+        self._label = backbone.label
 
     @property
     def label(self) -> str:
-        """That of the backbone."""
-        return self._replaced[0].label
+        """The label of the backbone that it replaces."""
+        return self._label
 
-    def settings(self) -> dict[str, Any]:
-        """Those of the backbone."""
-        return self._replaced[0].settings()
-
-    def hold(self, users: FloatArray, items: FloatArray) -> None:
-        """Keep these vectors."""
+    def set_vectors(self, users: FloatArray, items: FloatArray) -> None:
+        """Use these vectors, float32 [users, dim] and [items, dim]."""
         self.users, self.items = len(users), len(items)
         self.register_buffer("user_table", torch.from_numpy(users))
         self.register_buffer("item_table", torch.from_numpy(items))
 
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """The vectors."""
+        """Return the vectors."""
         self._require_built()
         return self.user_table, self.item_table
 
     def item_parameters(self) -> list[nn.Parameter]:
-        """None."""
+        """Return no parameters."""
         return []

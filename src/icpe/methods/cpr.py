@@ -1,8 +1,8 @@
-"""Cross pairwise ranking: observed pairs against the same users and items exchanged."""
+"""Cross pairwise ranking: observed pairs compared with the same pairs after an exchange of their items."""
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -11,209 +11,207 @@ from torch import Tensor
 
 from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
-from icpe.errors import ConfigError, DataError
-from icpe.train.drawing import Drawn, SeenPairs
-from icpe.train.method import Batch, Method, Negatives, check_number
+from icpe.errors import DataError
+from icpe.methods.base import Method
+from icpe.settings import setting
+from icpe.train.abilities import CustomSampling, Diagnostics, FoldIn
+from icpe.train.batch import Batch, Negatives, SampledBatch
+from icpe.train.drawing import SeenPairs
+from icpe.train.method import MethodSettings
 from icpe.types import IntArray
 
-_TRIES = 1000  # rounds of drawing before the data are said to have no samples
-_PROBES = 4096  # draws at the start that tell how many are in vain
+_TRIES = 1000  # rounds of drawing after which the data count as having no samples
+_PROBES = 4096  # draws that estimate the share of accepted ones at the start
 
 
-class CPR(Method):
+class CPRSettings(MethodSettings):
+    """Settings of :class:`CPR`."""
+
+    max_pairs: int = setting(3, "Largest number k of pairs in a sample.", least=2, search=(2, 3, 4))
+    only_max_pairs: bool = setting(
+        False, "Whether all samples have the largest number of pairs, instead of any number from 2 up to it."
+    )
+    ratio: float = setting(
+        3.0,
+        "How many times as many samples have k pairs as have k + 1 pairs (r).",
+        above=0.0,
+        search=(2.0, 3.0, 5.0, 7.0),
+    )
+    oversampling: float | None = setting(
+        None,
+        "How many times as many samples are drawn as are learned from, which are the hardest ones (ρ); 1 learns from "
+        "all. Default: 3, or 1 where the score is not an inner product.",
+        least=1.0,
+        search=(1.0, 2.0, 3.0, 5.0, 8.0),
+    )
+
+    def completed(self, backbone: Backbone) -> Self:
+        """Return the settings with the oversampling filled in."""
+        settings = super().completed(backbone)
+        if settings.oversampling is not None:
+            return settings
+        # Without inner products every score costs a pass through the backbone's layers.
+        return settings.replace(oversampling=3.0 if backbone.inner_product else 1.0)
+
+
+class CPR(CustomSampling, Diagnostics, FoldIn, Method):
     """Cross pairwise ranking (Wan et al. 2022).
 
-    A sample is k observed pairs (u_1, i_1) … (u_k, i_k) such that no user has used the next one's item. Their scores
-    shall exceed those after the exchange: x = (1/k)·Σ_t s(u_t, i_t) − (1/k)·Σ_t s(u_t, i_{t+1}), the first item coming
-    after the last, and the loss is the mean of softplus(−x). Whatever belongs to a user or an item alone, such as how
-    often it is exposed, cancels. No negatives are drawn.
+    A sample consists of k observed pairs (u_1, i_1) … (u_k, i_k) such that no user has used the item of the next pair.
+    Their scores should exceed those after the exchange: x = (1/k)·Σ_t s(u_t, i_t) − (1/k)·Σ_t s(u_t, i_{t+1}), where
+    the last pair is followed by the first, and the loss is the mean of softplus(−x). Everything that depends on a user
+    or an item alone, such as exposure, cancels. No negatives are sampled.
 
-    A step has as many samples as the loop's batch size says. All of them are drawn from all training pairs with
-    replacement; the shuffled positives of the step are not used.
-
-    Args:
-        backbone: the model to train.
-        k_max: samples have from 2 to so many pairs.
-        ratio: there are so many times as many samples with k pairs as with k + 1 (r).
-        k_only: let all samples have ``k_max`` pairs.
-        rate: draw so many times the samples and learn from those with the smallest x, the hardest (ρ); 1 learns from
-            all that are drawn. By default 3, or 1 where scores are no inner products and drawing is dear.
-        reg: λ of the L2 term; by default the backbone's.
-
-    Raises:
-        ConfigError: a setting is out of range.
+    A step has as many samples as the batch size of the loop. They are drawn from all training pairs with replacement;
+    the shuffled positives of the step are not used.
 
     Example:
         >>> from icpe.backbones import MF, NeuMF
-        >>> CPR(MF()).settings()["rate"], CPR(NeuMF()).settings()["rate"]
+        >>> CPR(MF()).settings.oversampling, CPR(NeuMF()).settings.oversampling
         (3.0, 1.0)
     """
 
     name: ClassVar[str] = "cpr"
-    search: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "ratio": (2.0, 3.0, 5.0, 7.0),
-        "rate": (1.0, 2.0, 3.0, 5.0, 8.0),
-        "k_max": (2, 3, 4),
-    }
-
-    def __init__(
-        self,
-        backbone: Backbone,
-        k_max: int = 3,
-        ratio: float = 3.0,
-        k_only: bool = False,
-        rate: float | None = None,
-        reg: float | None = None,
-    ) -> None:
-        super().__init__(backbone, reg)
-        if not isinstance(k_max, int) or isinstance(k_max, bool) or k_max < 2:
-            raise ConfigError(f"k_max is {k_max!r}; expected a whole number from 2 up")
-        if not isinstance(k_only, bool):
-            raise ConfigError(f"k_only is {k_only!r}; expected true or false")
-        self.k_max, self.ratio, self.k_only = k_max, ratio, k_only
-        check_number("ratio", ratio, least=0.0, open_left=True)
-        dear = type(backbone).vectors is Backbone.vectors
-        self.rate = (1.0 if dear else 3.0) if rate is None else rate
-        check_number("rate", self.rate, least=1.0)
-
-    def settings(self) -> dict[str, Any]:
-        """Constructor arguments but the backbone."""
-        return {
-            "k_max": self.k_max,
-            "ratio": self.ratio,
-            "k_only": self.k_only,
-            "rate": self.rate,
-            "reg": self.reg,
-        }
+    Settings = CPRSettings
+    settings: CPRSettings
 
     @property
     def negatives(self) -> Negatives:
-        """None: other users' items take their part."""
+        """None: the items of other users take their place."""
         return Negatives(0, shared=True)
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
-        """The backbone, and what is needed to draw samples."""
+        """Build the backbone, and estimate how many draws are accepted as samples."""
         super().build(train, rng)
         self._train, self._seen = train, SeenPairs(train)
-        # It is a matter of the data alone, and not of the run; so it has a generator of its own.
+        # The shares depend on the data and not on the run, so they have a generator of their own.
         probe = np.random.default_rng(0)
-        self.accepted = {k: len(self._propose(k, _PROBES, probe)) / _PROBES for k in self._kinds}
+        self.accepted = {k: len(self._propose(k, _PROBES, probe)) / _PROBES for k in self._lengths}
 
     @property
-    def _kinds(self) -> range:
+    def _lengths(self) -> range:
         """The numbers of pairs that samples have."""
-        return range(self.k_max if self.k_only else 2, self.k_max + 1)
+        longest = self.settings.max_pairs
+        return range(longest if self.settings.only_max_pairs else 2, longest + 1)
 
-    def draw(self, drawn: Drawn, epoch: int, rng: np.random.Generator) -> Drawn:
-        """Samples in place of the positives; marks are how many are kept, then how many there are of each k."""
-        size = len(drawn.users)
-        # Rounded first: 1.1 · 10 is a little more than 11.
-        counts = [math.ceil(round(self.rate * count, 6)) for count in shares(size, len(self._kinds), self.ratio)]
-        found = [self._samples(k, count, rng).ravel() for k, count in zip(self._kinds, counts, strict=True)]
+    def sample(self, batch: SampledBatch, epoch: int, rng: np.random.Generator) -> SampledBatch:
+        """Return samples in place of the positives; labels are the number to keep, then the number of each length."""
+        size = len(batch.users)
+        parts = shares(size, len(self._lengths), self.settings.ratio)
+        # Rounded first, because 1.1 · 10 is slightly more than 11 in floating point.
+        counts = [math.ceil(round((self.settings.oversampling or 1.0) * part, 6)) for part in parts]
+        found = [self.draw_samples(k, count, rng).ravel() for k, count in zip(self._lengths, counts, strict=True)]
         rows = np.concatenate(found)
         users, items = self._train.user[rows].astype(np.int64), self._train.item[rows].astype(np.int64)
-        return replace(drawn, users=users, items=items, rows=rows, marks=np.array([size, *counts], np.int64))
+        return replace(batch, users=users, items=items, rows=rows, labels=np.array([size, *counts], np.int64))
 
-    def _samples(self, k: int, count: int, rng: np.random.Generator) -> IntArray:
-        """Training pairs of so many samples, int64 [count, k]."""
+    def draw_samples(self, k: int, count: int, rng: np.random.Generator) -> IntArray:
+        """Return the positions in the training data of the pairs of ``count`` samples, int64 [count, k].
+
+        Raises:
+            DataError: the training data have hardly any samples.
+        """
         found: list[IntArray] = [np.empty((0, k), np.int64)]
         missing = count
         for _ in range(_TRIES):
             if missing == 0:
                 return np.concatenate(found)
-            draws = int(1.05 * missing / max(self.accepted[k], 0.05)) + 4  # most of them need one round
+            draws = int(1.05 * missing / max(self.accepted[k], 0.05)) + 4  # one round is usually enough
             found.append(self._propose(k, draws, rng)[:missing])
             missing -= len(found[-1])
         raise DataError(
             f"only {count - missing} of {count} samples of {k} pairs were found in {_TRIES} rounds of drawing: nearly "
-            "all users have used each other's items. Take a smaller k_max, or another method"
+            "all users have used each other's items. Use a smaller max_pairs or another method"
         )
 
     def _propose(self, k: int, count: int, rng: np.random.Generator) -> IntArray:
-        """Draw so many times k training pairs and keep those that are samples: int64 [at most count, k]."""
+        """Draw k training pairs ``count`` times and return those draws that are samples, int64 [at most count, k]."""
         drawn = rng.integers(len(self._train), size=(count, k))
         crossed = np.roll(self._train.item[drawn], -1, axis=1)
         return drawn[~self._seen.contain(self._train.user[drawn], crossed).any(1)]
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
-        """Mean of softplus(−x) over the hardest samples, plus the L2 term on their rows."""
-        assert batch.marks is not None
-        keep, *counts = batch.marks.tolist()
-        layout = Layout(self._kinds, counts)
+        """Return the mean of softplus(−x) over the hardest samples, plus the L2 term on their rows."""
+        assert batch.labels is not None
+        keep, *counts = batch.labels.tolist()
+        layout = Layout(self._lengths, counts)
         users, items = self.backbone.rows(batch.users, batch.items, rng)
         codes = batch
         if sum(counts) > keep:
             with torch.no_grad():
-                hardest = self._excess(users.detach(), items.detach(), layout).topk(keep, largest=False).indices
+                hardest = self.excess(users.detach(), items.detach(), layout).topk(keep, largest=False).indices
             pairs, layout = layout.chosen(hardest)
             users, items = F.embedding(pairs, users), F.embedding(pairs, items)
             codes = Batch(batch.users[pairs], batch.items[pairs], batch.negatives)
-        excess = self._excess(users, items, layout)
+        excess = self.excess(users, items, layout)
         return F.softplus(-excess).mean() + self.penalty(codes, (users, items))
 
-    def _excess(self, users: Tensor, items: Tensor, layout: "Layout") -> Tensor:
-        """The x of every sample, from rows of its pairs: [samples]."""
-        vectors = self.backbone.vectors(users, items)
-        if vectors is not None:
-            return layout.means((vectors[0] * (vectors[1] - layout.next(vectors[1]))).sum(-1))
+    def excess(self, users: Tensor, items: Tensor, layout: "Layout") -> Tensor:
+        """Return the x of every sample, [samples], from the representations of its pairs."""
+        if self.backbone.inner_product:
+            return layout.means((users * (items - layout.next(items))).sum(-1))
         own, crossed = self.backbone.score(users, torch.stack([items, layout.next(items)]))
         return layout.means(own - crossed)
 
+    def score_user(self, user: Tensor, items: Tensor) -> Tensor:
+        """Return the scores of the backbone."""
+        return self.backbone.score(user, items)
+
     def user_loss(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """The pairwise loss against all other items: there are no others whose items could be exchanged."""
+        """Return the pairwise loss against all other items, because one user has nobody to exchange items with."""
         return F.softplus(negative - positive[:, None]).mean()
 
     def diagnostics(self) -> dict[str, Any]:
-        """How many draws are accepted as samples, by k."""
+        """Return the share of draws that are accepted as samples, by the number of pairs."""
         return {"accepted": {str(k): round(share, 4) for k, share in self.accepted.items()}}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How samples lie in a batch: those of the smallest k first, the pairs of a sample in a row.
+    """The order of the samples in a batch: those with the fewest pairs first, the pairs of a sample one after another.
 
     Attributes:
-        kinds: the values of k.
-        counts: how many samples there are of each.
+        lengths: numbers of pairs (k) that samples have.
+        counts: number of samples of each length.
     """
 
-    kinds: range
+    lengths: range
     counts: list[int]
 
     def next(self, rows: Tensor) -> Tensor:
-        """Rows [pairs, …], each replaced by that of the next pair of its sample; after the last comes the first."""
+        """Return rows [pairs, …], each replaced by that of the next pair of its sample; the first follows the last."""
         return torch.cat([part.roll(-1, 1).flatten(0, 1) for part in self._parts(rows)])
 
     def means(self, values: Tensor) -> Tensor:
-        """Means over the pairs of a sample, [pairs] → [samples]."""
+        """Return the mean over the pairs of each sample, [pairs] → [samples]."""
         return torch.cat([part.mean(1) for part in self._parts(values)])
 
     def chosen(self, samples: Tensor) -> tuple[Tensor, "Layout"]:
-        """Where the pairs of some samples are, int64 [pairs], and how they lie when only these are left."""
+        """Return the positions of the pairs of some samples, int64 [pairs], and the layout of these samples alone."""
         pairs, counts, first_sample, first_pair = [], [], 0, 0
-        for k, count in zip(self.kinds, self.counts, strict=True):
+        for k, count in zip(self.lengths, self.counts, strict=True):
             mine = samples[(samples >= first_sample) & (samples < first_sample + count)] - first_sample
-            places = torch.arange(k, device=samples.device)
-            pairs.append((first_pair + k * mine[:, None] + places).view(-1))
+            steps = torch.arange(k, device=samples.device)
+            pairs.append((first_pair + k * mine[:, None] + steps).view(-1))
             counts.append(len(mine))
             first_sample, first_pair = first_sample + count, first_pair + k * count
-        return torch.cat(pairs), Layout(self.kinds, counts)
+        return torch.cat(pairs), Layout(self.lengths, counts)
 
     def _parts(self, values: Tensor) -> list[Tensor]:
-        """[pairs, …] by k, as [samples, k, …]."""
-        sizes = [k * count for k, count in zip(self.kinds, self.counts, strict=True)]
+        """Return values [pairs, …] by length, as [samples, k, …]."""
+        sizes = [k * count for k, count in zip(self.lengths, self.counts, strict=True)]
         parts = torch.split(values, sizes)
-        return [part.view(-1, k, *part.shape[1:]) for part, k in zip(parts, self.kinds, strict=True) if len(part)]
+        return [part.view(-1, k, *part.shape[1:]) for part, k in zip(parts, self.lengths, strict=True) if len(part)]
 
 
-def shares(size: int, kinds: int, ratio: float) -> list[int]:
-    """``size`` in so many parts, each about ``ratio`` times the next; the last takes what rounding leaves.
+def shares(size: int, number: int, ratio: float) -> list[int]:
+    """Return ``size`` divided into ``number`` parts, each about ``ratio`` times the next; the last gets the remainder.
 
     Example:
-        >>> shares(1024, kinds=2, ratio=3)
+        >>> shares(1024, number=2, ratio=3)
         [768, 256]
     """
-    weights = ratio ** np.arange(kinds - 1, -1, -1, dtype=np.float64)
+    weights = ratio ** np.arange(number - 1, -1, -1, dtype=np.float64)
     parts, left = [], size
     for weight in weights[:-1]:
         parts.append(min(left, round(size * weight / weights.sum())))

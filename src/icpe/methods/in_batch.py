@@ -1,115 +1,111 @@
-"""Softmax against the other positives of a batch, with their popularity corrected for."""
+"""In-batch softmax: the other positives of a batch are the negatives, corrected for their popularity."""
 
-from typing import Any, ClassVar
+from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
-from icpe.methods._parts.distinct import distinct, of_the_others
+from icpe.methods._parts.distinct import distinct, sum_without_own
 from icpe.methods._parts.log_popularity import log_popularity
 from icpe.methods._parts.precomputed_gradient import with_gradients
-from icpe.methods.normal import Normal
-from icpe.train.method import Batch, Negatives, check_number
+from icpe.methods._parts.sampled_loss import LossSettings, SampledLoss
+from icpe.settings import setting
+from icpe.train.batch import Batch, Negatives
 
-_EPS = 1e-12  # the least length of a vector
+_EPS = 1e-12  # smallest norm of a vector, as in torch's normalize
 
 
-class InBatch(Normal):
+class InBatchSettings(LossSettings):
+    """Settings of :class:`InBatch`."""
+
+    loss: ClassVar[Literal["softmax"]] = "softmax"  # type: ignore[misc]  # the only loss, hence not a setting
+    negatives: ClassVar[int] = 0  # type: ignore[misc]  # the batch itself provides them
+    temperature: float = setting(0.2, "Temperature τ of the softmax.", above=0.0, search=(0.15, 0.2, 0.25, 0.3))
+    strength: float = setting(
+        0.3,
+        "Strength of the logQ correction: 1 puts popularity back in full, as in the paper; 0 puts nothing back.",
+        least=0.0,
+        search=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7),
+    )
+
+
+class InBatch(SampledLoss):
     """In-batch softmax with logQ correction (Yi et al. 2019), on cosine / temperature.
 
-    The positives of a batch are each other's negatives, so items are drawn as often as they are used: the score that
-    is learned lacks log popularity. Subtracting ``correction``·log q_i from logits in training puts it back in full for
-    1 and not at all for 0; between them lies the choice of how popular lists shall be.
-
-    Args:
-        backbone: the model to train; its score must be an inner product (MF, LightGCN).
-        temperature: of the softmax.
-        correction: see above.
-        reg: λ of the L2 term; by default the backbone's.
+    The positives of a batch serve as each other's negatives, so an item is a negative as often as it is used, and the
+    learned score lacks log popularity. Subtracting ``strength``·log q_i from the logits in training puts popularity
+    back, in full for strength 1. The backbone's score must be an inner product (MF, LightGCN).
 
     Example:
         >>> from icpe.backbones import MF
-        >>> InBatch(MF()).settings()["correction"]
+        >>> InBatch(MF()).settings.strength
         0.3
     """
 
     name: ClassVar[str] = "in_batch"
     label: ClassVar[str] = "In-batch softmax"
-    serving: ClassVar[tuple[str, ...]] = ()
-    search: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "correction": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7),
-        "temperature": (0.15, 0.2, 0.25, 0.3),
-    }
+    Settings = InBatchSettings
+    settings: InBatchSettings
     log_popularity: Tensor
-
-    def __init__(
-        self, backbone: Backbone, temperature: float = 0.2, correction: float = 0.3, reg: float | None = None
-    ) -> None:
-        super().__init__(backbone, "softmax", None, temperature, reg=reg)
-        check_number("correction", correction, least=0.0)
-        self.correction = correction
-
-    def settings(self) -> dict[str, Any]:
-        """Constructor arguments but the backbone."""
-        return {"temperature": self.temperature, "correction": self.correction, "reg": self.reg}
 
     @property
     def negatives(self) -> Negatives:
-        """None are drawn."""
+        """None are sampled."""
         return Negatives(0, shared=True)
 
-    def build(self, train: Interactions, rng: Any) -> None:
-        """The backbone, and the popularity of items."""
-        super().build(train, rng)
-        with torch.no_grad():
-            users, items = self.backbone.reps()
-        if self.backbone.vectors(users[:1], items[:1]) is None:
+    def build(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Create the backbone's parameters and the popularity of the items."""
+        if not self.backbone.inner_product:
             raise ConfigError(
-                f"{type(self.backbone).__name__} scores pairs one by one, and in_batch needs all pairs of a batch; "
-                "take a backbone with inner products (mf, lightgcn)"
+                f"{self.backbone.label} scores pairs one by one, but in_batch needs the scores of all pairs of a "
+                "batch. Use a backbone with inner products (mf, lightgcn)"
             )
+        super().build(train, rng)
         self.register_buffer("log_popularity", log_popularity(train))
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
-        """Cross-entropy of each positive among the batch's, the same item elsewhere left out, plus the L2 term."""
-        callers, caller = distinct(batch.users, self.backbone.users)
-        wanted, place = distinct(batch.items, self.backbone.items)
-        vectors = self.backbone.vectors(*self.backbone.rows(callers, wanted, rng))
-        assert vectors is not None
-        offset = -self.correction * self.log_popularity[wanted]
-        return in_batch_softmax(*vectors, (caller, place), offset, self.temperature) + self.penalty(batch)
+        """Return the cross-entropy of each positive among the positives of the batch, plus the L2 term.
+
+        Other occurrences of the same item are not negatives.
+        """
+        users, user_places = distinct(batch.users, self.backbone.users)
+        items, item_places = distinct(batch.items, self.backbone.items)
+        vectors = self.backbone.rows(users, items, rng)
+        offset = -self.settings.strength * self.log_popularity[items]
+        places = user_places, item_places
+        return in_batch_softmax(*vectors, places, offset, self.settings.temperature) + self.penalty(batch)
 
 
 def in_batch_softmax(
-    users: Tensor, items: Tensor, rows: tuple[Tensor, Tensor], offset: Tensor, temperature: float
+    users: Tensor, items: Tensor, places: tuple[Tensor, Tensor], offset: Tensor, temperature: float
 ) -> Tensor:
-    """Mean cross-entropy of the positives of a batch among each other, on cosine / temperature + offset.
+    """Return the mean cross-entropy of the positives of a batch among each other, on cosine / temperature + offset.
 
     Args:
         users: vectors of the distinct users, [n, D].
         items: vectors of the distinct items, [m, D].
-        rows: places of the batch's users and of their positives among them, int64 [batch] each.
-        offset: of the items, [m].
-        temperature: of the softmax.
+        places: position of the batch's users and of their positives among the distinct ones, int64 [batch] each.
+        offset: offsets of the items, [m].
+        temperature: temperature of the softmax.
     """
     with torch.no_grad():
-        lengths = [one.norm(dim=-1, keepdim=True).clamp_min(_EPS) for one in (users, items)]
-        user, item = users / lengths[0], items / lengths[1]
-        # One matrix, in place: logits, then terms of the users' sums, then the gradient at the logits.
-        each = (user @ item.T).div_(temperature).add_(offset)
-        highest = each.amax(1)
-        positive = (each[rows] - highest[rows[0]]).double()
-        each.sub_(highest[:, None]).exp_().mul_(torch.bincount(rows[1], minlength=len(items)).to(each))
-        own = each[rows].double()  # of the item wherever it is in the batch
-        total = of_the_others(each, rows[0], own) + positive.exp()
+        norms = [one.norm(dim=-1, keepdim=True).clamp_min(_EPS) for one in (users, items)]
+        user, item = users / norms[0], items / norms[1]
+        # One matrix is changed in place: logits, then the terms of each user's sum, then the gradient of the logits.
+        matrix = (user @ item.T).div_(temperature).add_(offset)
+        highest = matrix.amax(1)
+        positive = (matrix[places] - highest[places[0]]).double()
+        matrix.sub_(highest[:, None]).exp_().mul_(torch.bincount(places[1], minlength=len(items)).to(matrix))
+        own = matrix[places].double()  # all occurrences of the positive item in the batch
+        total = sum_without_own(matrix, places[0], own) + positive.exp()
         loss = (torch.log(total) - positive).mean()
         share = 1 / (total * len(total))
-        each.mul_(share.new_zeros(len(users)).index_add_(0, rows[0], share).to(each)[:, None])
-        each.index_put_(rows, ((positive.exp() - own) * share - 1 / len(total)).to(each), accumulate=True)
-        grads = [each @ item / temperature, each.T @ user / temperature]
-        for grad, unit, length in zip(grads, (user, item), lengths, strict=True):
-            grad.sub_(unit * (grad * unit).sum(-1, keepdim=True)).div_(length)
+        matrix.mul_(share.new_zeros(len(users)).index_add_(0, places[0], share).to(matrix)[:, None])
+        matrix.index_put_(places, ((positive.exp() - own) * share - 1 / len(total)).to(matrix), accumulate=True)
+        grads = [matrix @ item / temperature, matrix.T @ user / temperature]
+        for grad, unit, norm in zip(grads, (user, item), norms, strict=True):
+            grad.sub_(unit * (grad * unit).sum(-1, keepdim=True)).div_(norm)
     return with_gradients(loss, grads, [users, items])

@@ -1,96 +1,85 @@
-"""Popularity taken off after training: the simplest way to show niche items, and a strong rival."""
+"""A popularity penalty after training: the simplest way to show niche items, and a strong baseline."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
 from icpe.methods._parts.log_popularity import log_popularity
-from icpe.methods.normal import Normal
-from icpe.train.method import Loss, check_number
+from icpe.methods._parts.sampled_loss import Loss, LossSettings, SampledLoss
+from icpe.settings import setting
+from icpe.train.abilities import Diagnostics, ItemBias, RankingChoice
 
 STRENGTHS = tuple(round(0.1 * step, 1) for step in range(13))
-_UNCHOSEN = 0.7  # where there is nothing to choose by; it did well on public data
+_WITHOUT_VALIDATION = 0.7  # the strength when nothing can be validated; it did well on public data
 
 
-class PopularityPenalty(Normal):
-    """Normal training, then ranking by score − c·log(training count).
+class PopularityPenaltySettings(LossSettings):
+    """Settings of :class:`PopularityPenalty`."""
+
+    loss: Loss = setting(
+        "bce",
+        "Loss: binary cross-entropy (bce), Bayesian personalised ranking (bpr), or softmax over cosine / temperature.",
+        search=("bce", "softmax"),
+    )
+    temperature: float = setting(0.2, "Temperature τ of the softmax.", above=0.0, search=(0.15, 0.2, 0.25))
+    strength: float | None = setting(
+        None,
+        "Strength c of the penalty. Default: the best of 0, 0.1, …, 1.2 at each validation, or 0.7 without validation "
+        "data.",
+        least=0.0,
+        ranking=True,
+    )
+
+
+class PopularityPenalty(RankingChoice, Diagnostics, ItemBias, SampledLoss):
+    """Training without debiasing, then ranking by score − c·log(training count).
 
     For softmax the score is cosine / temperature, the unit of training.
 
-    Args:
-        backbone: the model to train.
-        loss: as of :class:`Normal`.
-        negatives: as of :class:`Normal`.
-        temperature: of the softmax.
-        c: strength; it may be changed after training. None: the best of 0, 0.1, …, 1.2 at each validation; 0.7 where
-            there is none.
-        reg: λ of the L2 term; by default the backbone's.
-
     Example:
         >>> from icpe.backbones import MF
-        >>> PopularityPenalty(MF(), loss="softmax", c=0.7).settings()["c"]
+        >>> PopularityPenalty(MF(), loss="softmax", strength=0.7).settings.strength
         0.7
     """
 
     name: ClassVar[str] = "penalty"
     label: ClassVar[str] = "Popularity penalty"
-    serving: ClassVar[tuple[str, ...]] = ("c",)
-    search: ClassVar[dict[str, tuple[Any, ...]]] = {"loss": ("bce", "softmax"), "temperature": (0.15, 0.2, 0.25)}
+    Settings = PopularityPenaltySettings
+    settings: PopularityPenaltySettings
     log_popularity: Tensor
     chosen: Tensor
 
-    def __init__(
-        self,
-        backbone: Backbone,
-        loss: Loss = "bce",
-        negatives: int | None = None,
-        temperature: float = 0.2,
-        c: float | None = None,
-        reg: float | None = None,
-    ) -> None:
-        super().__init__(backbone, loss, negatives, temperature, reg=reg)
-        if c is not None:
-            check_number("c", c, least=0.0)
-        self.c = c
-
-    def settings(self) -> dict[str, Any]:
-        """Constructor arguments but the backbone; a strength that is to be chosen is left out."""
-        settings = super().settings()
-        del settings["neg_weight"], settings["length"]
-        return settings if self.c is None else {**settings, "c": self.c}
-
-    def build(self, train: Interactions, rng: Any) -> None:
-        """The backbone, the popularity of items, and the strength chosen."""
+    def build(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Create the backbone's parameters, the popularity of the items, and the strength to be chosen."""
         super().build(train, rng)
         self.register_buffer("log_popularity", log_popularity(train))
-        self.register_buffer("chosen", torch.tensor(_UNCHOSEN))
+        self.register_buffer("chosen", torch.tensor(_WITHOUT_VALIDATION))
 
-    def options(self) -> Sequence[dict[str, Any]]:
-        """Strengths to choose from, unless one is set."""
-        return [{"c": c} for c in STRENGTHS] if self.c is None else []
+    def ranking_options(self) -> Sequence[dict[str, Any]]:
+        """Return the strengths to choose from, or none if the settings fix it."""
+        return [{"strength": strength} for strength in STRENGTHS] if self.settings.strength is None else []
 
-    def adopt(self, **serving: Any) -> None:
-        """Rank with this ``c``."""
-        self.chosen.fill_(serving["c"])
+    def choose_ranking(self, **settings: Any) -> None:
+        """Rank with this ``strength`` from now on."""
+        self.chosen.fill_(settings["strength"])
 
     def diagnostics(self) -> dict[str, Any]:
-        """The strength."""
-        return {"c": round(float(self._strength), 6)}
+        """Return the strength in effect."""
+        return {"strength": round(float(self._strength), 6)}
 
     def item_bias(self) -> Tensor:
-        """The penalty, in the unit of scores."""
-        unit = self.temperature if self.loss_kind == "softmax" else 1.0
-        return -self._strength * unit * self.log_popularity
+        """Return the negative penalty of each item, in the unit of the ranking score."""
+        return -self._strength * self.score_unit * self.log_popularity
 
     @property
     def _strength(self) -> float | Tensor:
-        return self.chosen if self.c is None else self.c
+        return self.chosen if self.settings.strength is None else self.settings.strength
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        # Models saved when c was always set have nothing that was chosen.
+        # Models of early versions always had a fixed strength and saved no chosen one.
         state_dict.setdefault(f"{prefix}chosen", self.chosen)
         super()._load_from_state_dict(state_dict, prefix, *rest)

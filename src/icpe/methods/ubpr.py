@@ -1,123 +1,111 @@
-"""Pairs of items weighed so that exposure cancels out of the pairwise loss."""
+"""UBPR: pairs of items weighted so that exposure cancels out of the pairwise loss."""
 
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
-from icpe.methods.ips import exposure
-from icpe.methods.normal import Normal
-from icpe.train.drawing import Drawn, SeenPairs
-from icpe.train.method import Batch, Negatives, check_number
+from icpe.methods._parts.exposure import item_propensities, label_used
+from icpe.methods._parts.sampled_loss import LossSettings, SampledLoss
+from icpe.settings import setting
+from icpe.train.abilities import CustomSampling
+from icpe.train.batch import Batch, Negatives, SampledBatch
+from icpe.train.drawing import SeenPairs
 
 
-class UBPR(Normal):
+class UBPRSettings(LossSettings):
+    """Settings of :class:`UBPR`."""
+
+    loss: ClassVar[Literal["bpr"]] = "bpr"  # type: ignore[misc]  # the only loss, hence not a setting
+    temperature: ClassVar[float] = 1.0  # type: ignore[misc]  # BPR has none
+    negatives: int = setting(
+        1, "Number of second items for each positive (K), sampled from all items; the loss is their mean.", least=1
+    )
+    propensity_power: float = setting(
+        0.5,
+        "Power γ of an item's popularity that gives its propensity.",
+        least=0.0,
+        search=(0.3, 0.5, 0.7, 0.8, 1.0),
+    )
+    negative_loss_limit: float = setting(
+        0.0,
+        "How far below 0 the loss of a pair may fall (β). A pair beyond the limit has no gradient; with 0 this is true "
+        "of all pairs of two used items.",
+        least=0.0,
+        search=(0.0, 0.01, 0.1),
+    )
+
+
+class UBPR(CustomSampling, SampledLoss):
     """Unbiased Bayesian personalised ranking (Saito 2020).
 
-    A click is exposure times relevance, and an item is exposed with θ_i = (n_i / max n)^γ. The second item of a pair is
-    drawn from all items, used ones too; Y_uj says whether the user has used it:
+    A click is exposure times relevance, and an item is exposed with probability θ_i = (n_i / max n)^γ. The second item
+    of a pair is sampled from all items, including those that the user has used; Y_uj says whether the user has used it:
 
         mean of max(−β, (1/θ_i)·(1 − Y_uj/θ_j)·softplus(−(s_ui − s_uj)))
 
-    Args:
-        backbone: the model to train.
-        negatives: K, second items for each positive; the loss is their mean.
-        gamma: γ.
-        beta: β, how far below 0 the loss of a pair may fall. Beyond it a pair has no gradient: with 0, all pairs of two
-            used items drop out.
-        reg: λ of the L2 term; by default the backbone's.
-
-    Raises:
-        ConfigError: a setting is out of its range.
-
     Example:
         >>> from icpe.backbones import MF
-        >>> UBPR(MF()).settings()["gamma"]
+        >>> UBPR(MF()).settings.propensity_power
         0.5
     """
 
     name: ClassVar[str] = "ubpr"
-    serving: ClassVar[tuple[str, ...]] = ()
-    search: ClassVar[dict[str, tuple[Any, ...]]] = {"gamma": (0.3, 0.5, 0.7, 0.8, 1.0), "beta": (0.0, 0.01, 0.1)}
+    Settings = UBPRSettings
+    settings: UBPRSettings
     inverse: Tensor
-
-    def __init__(
-        self,
-        backbone: Backbone,
-        negatives: int = 1,
-        gamma: float = 0.5,
-        beta: float = 0.0,
-        reg: float | None = None,
-    ) -> None:
-        super().__init__(backbone, "bpr", negatives, reg=reg)
-        check_number("gamma", gamma, least=0.0)
-        check_number("beta", beta, least=0.0)
-        self.gamma, self.beta = gamma, beta
-
-    def settings(self) -> dict[str, Any]:
-        """Constructor arguments but the backbone."""
-        return {"negatives": self.negative_count, "gamma": self.gamma, "beta": self.beta, "reg": self.reg}
 
     @property
     def negatives(self) -> Negatives:
-        """For each positive, from all items."""
-        return Negatives(self.negative_count, seen=True)
+        """One or more for each positive, sampled from all items."""
+        return Negatives(self.settings.negatives, seen=True)
 
-    def build(self, train: Interactions, rng: Any) -> None:
-        """The backbone, 1/θ of items, and who has used what."""
+    def build(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Create the backbone's parameters, 1/θ of the items, and the index of used pairs."""
         super().build(train, rng)
-        inverse = 1 / exposure(train.item_counts, self.gamma)
+        inverse = 1 / item_propensities(train.item_counts, self.settings.propensity_power)
         self.register_buffer("inverse", torch.from_numpy(inverse.astype(np.float32)))
         self._seen = SeenPairs(train)
 
-    def draw(self, drawn: Drawn, epoch: int, rng: np.random.Generator) -> Drawn:
-        """Mark second items that their user has used."""
-        return marked(drawn, self._seen)
+    def sample(self, batch: SampledBatch, epoch: int, rng: np.random.Generator) -> SampledBatch:
+        """Return the batch with labels that say which second items the user has used."""
+        return label_used(batch, self._seen)
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
-        """The unbiased pairwise loss, cut off at −β for each pair, plus the L2 term."""
+        """Return the unbiased pairwise loss, limited to at least −β for each pair, plus the L2 term."""
         wanted = torch.cat([batch.items, batch.negatives.reshape(-1)])
-        users, both = self.backbone.rows(batch.users, wanted, rng)
-        weight = self._weight(batch)
-        vectors = self.backbone.vectors(users, both)
-        if vectors is None:
-            apart = self._apart(batch, users, both)
-            loss = (weight * F.softplus(apart)).clamp(min=-self.beta).mean()
-            return loss + self.penalty(batch, (users, both[: len(users)], both[len(users) :]))
-        # Where a pair is cut off it weighs nothing, and β is what remains of its value.
-        if self.beta == 0:
-            weight, below = weight.clamp(min=0), 0.0
+        users, items = self.backbone.rows(batch.users, wanted, rng)
+        weight, limit = self._pair_weights(batch), self.settings.negative_loss_limit
+        if not self.backbone.inner_product:
+            difference = self._differences(batch, users, items)
+            loss = (weight * F.softplus(difference)).clamp(min=-limit).mean()
+            return loss + self.penalty(batch, (users, items[: len(users)], items[len(users) :]))
+        # A pair at the limit has no gradient, so its weight becomes 0, and −β remains of its value.
+        if limit == 0:
+            weight, at_limit = weight.clamp(min=0), 0.0
         else:
             with torch.no_grad():
-                cut = weight * F.softplus(self._apart(batch, users, both)) < -self.beta
-            weight, below = weight.masked_fill(cut, 0), self.beta * float(cut.to(weight.dtype).mean())
-        ego = vectors[0] is users and vectors[1] is both
-        return self._loss_of_vectors(batch, *self._in_pairs(*vectors), ego, weight=weight.reshape(-1)) - below
+                beyond = weight * F.softplus(self._differences(batch, users, items)) < -limit
+            weight, at_limit = weight.masked_fill(beyond, 0), limit * float(beyond.to(weight.dtype).mean())
+        return self.product_loss(batch, *self._as_pairs(users, items), weight=weight.reshape(-1)) - at_limit
 
-    def _weight(self, batch: Batch) -> Tensor:
-        """(1/θ_i)·(1 − Y_uj/θ_j), [batch, K]."""
-        assert batch.marks is not None
-        return self.inverse[batch.items][:, None] * (1 - batch.marks * self.inverse[batch.negatives])
+    def _pair_weights(self, batch: Batch) -> Tensor:
+        """Return (1/θ_i)·(1 − Y_uj/θ_j), [batch, K]."""
+        assert batch.labels is not None, "UBPR needs labels; sample the batch with the method's own sample()"
+        return self.inverse[batch.items][:, None] * (1 - batch.labels * self.inverse[batch.negatives])
 
-    def _apart(self, batch: Batch, users: Tensor, both: Tensor) -> Tensor:
-        """s_uj − s_ui, [batch, K]."""
-        drawn = both[len(users) :].view(*batch.negatives.shape, -1)
-        return self.backbone.score(users[:, None], drawn) - self.backbone.score(users, both[: len(users)])[:, None]
+    def _differences(self, batch: Batch, users: Tensor, items: Tensor) -> Tensor:
+        """Return s_uj − s_ui, [batch, K]."""
+        negatives = items[len(users) :].view(*batch.negatives.shape, -1)
+        return self.backbone.score(users[:, None], negatives) - self.backbone.score(users, items[: len(users)])[:, None]
 
-    def _in_pairs(self, users: Tensor, both: Tensor) -> tuple[Tensor, Tensor]:
-        """Users and positives once for each of their pairs, since each pair has a weight of its own."""
-        if self.negative_count == 1:
-            return users, both
-        items, drawn = both[: len(users)], both[len(users) :]
-        count = self.negative_count
-        return users.repeat_interleave(count, 0), torch.cat([items.repeat_interleave(count, 0), drawn])
-
-
-def marked(drawn: Drawn, seen: SeenPairs) -> Drawn:
-    """The same with marks, int64 [batch, K]: 1 where the user of a row has used the item drawn, else 0."""
-    return replace(drawn, marks=seen.contain(drawn.users[:, None], drawn.negatives).astype(np.int64))
+    def _as_pairs(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        """Repeat users and positives for each of their pairs, because each pair has its own weight."""
+        count = self.settings.negatives
+        if count == 1:
+            return users, items
+        positives, negatives = items[: len(users)], items[len(users) :]
+        return users.repeat_interleave(count, 0), torch.cat([positives.repeat_interleave(count, 0), negatives])

@@ -1,7 +1,7 @@
-"""How good lists are for all, head and niche items, and how evenly they show the catalogue.
+"""Metrics of recommendation lists: accuracy for all, head and niche items, exposure, and statistics.
 
-:func:`evaluate_lists` judges lists from anywhere, :func:`evaluate` ranks first. Single metrics are functions that give
-a value per list (:mod:`icpe.metrics.accuracy`) or look at what is shown (:mod:`icpe.metrics.exposure`).
+:func:`evaluate_lists` evaluates lists from any source; :func:`evaluate` ranks a table of scores first. Each metric is a
+function: :mod:`icpe.metrics.accuracy` returns a value per list, :mod:`icpe.metrics.exposure` describes what is shown.
 """
 
 from icpe.metrics.evaluation import Evaluation, evaluate, evaluate_lists

@@ -1,9 +1,9 @@
-"""Accuracy of each list: what share of the wanted items it shows, and how high.
+"""Accuracy of each list: how many relevant items it contains, and how high it ranks them.
 
-Every function takes :class:`~icpe.metrics.hits.Hits` and the length ``n`` and gives float64 [lists], NaN for a list
-whose user has nothing relevant: such a user can be served neither well nor badly. In the formulas, T is the set of
-relevant items of the user and L_1, …, L_n the list; [·] is 1 if true, else 0. The examples share two lists: the
-first has hits at ranks 1 and 3 of 4 relevant items, the second none of 1.
+Every function takes :class:`~icpe.metrics.hits.Hits` and the list length ``n`` and returns float64 [lists]. The value
+is NaN for a user without relevant items, because no list could be right or wrong. In the formulas, T is the set of
+relevant items of the user and L_1, …, L_n the list; [·] is 1 if true, else 0. The examples share two lists: the first
+has hits at ranks 1 and 3 and its user has 4 relevant items, the second has no hit and its user has 1 relevant item.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from icpe.types import FloatArray, IntArray
 
 
 def recall(hits: Hits, n: int) -> FloatArray:
-    """Share of the relevant items that is in the list: Σ_{r≤n} [L_r ∈ T] / |T|.
+    """Share of the relevant items that are in the list: Σ_{r≤n} [L_r ∈ T] / |T|.
 
     Example:
         >>> recall(_example(), 3).tolist()
@@ -23,7 +23,7 @@ def recall(hits: Hits, n: int) -> FloatArray:
 
 
 def precision(hits: Hits, n: int) -> FloatArray:
-    """Share of the n places with a relevant item: Σ_{r≤n} [L_r ∈ T] / n; places left empty count as wrong.
+    """Share of the n positions with a relevant item: Σ_{r≤n} [L_r ∈ T] / n. Empty positions count as misses.
 
     Example:
         >>> precision(_example(), 2).tolist()
@@ -33,7 +33,7 @@ def precision(hits: Hits, n: int) -> FloatArray:
 
 
 def hit_rate(hits: Hits, n: int) -> FloatArray:
-    """1 if anything relevant is in the list, else 0.
+    """1 if the list contains a relevant item, else 0.
 
     Example:
         >>> hit_rate(_example(), 3).tolist()
@@ -43,7 +43,7 @@ def hit_rate(hits: Hits, n: int) -> FloatArray:
 
 
 def mrr(hits: Hits, n: int) -> FloatArray:
-    """Reciprocal rank of the first relevant item: 1 / min{r ≤ n: L_r ∈ T}, 0 if there is none.
+    """Reciprocal rank of the first relevant item: 1 / min{r ≤ n: L_r ∈ T}, or 0 without a hit.
 
     Example:
         >>> mrr(_example(), 3).tolist()
@@ -57,7 +57,7 @@ def mrr(hits: Hits, n: int) -> FloatArray:
 
 
 def ndcg(hits: Hits, n: int) -> FloatArray:
-    """Discounted gain over that of an ideal list, DCG / IDCG, with a gain of 1 for each relevant item.
+    """Discounted cumulative gain divided by that of an ideal list, DCG / IDCG. Each relevant item has a gain of 1.
 
     DCG = Σ_{r≤n} [L_r ∈ T] / log2(r + 1); IDCG = Σ_{r ≤ min(n, |T|)} 1 / log2(r + 1).
 
@@ -73,7 +73,7 @@ def ndcg(hits: Hits, n: int) -> FloatArray:
 
 
 def average(values: FloatArray) -> float:
-    """Mean of the values that are not NaN: over the users with something relevant. NaN if there is none.
+    """Mean of the values that are not NaN, that is, over the users with relevant items. NaN without such users.
 
     Example:
         >>> average(np.array([0.5, np.nan, 0.0]))

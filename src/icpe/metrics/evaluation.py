@@ -1,4 +1,4 @@
-"""All metrics of a set of lists at once."""
+"""All metrics of a set of lists, computed in one pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ _OVERALL = (("precision", accuracy.precision), ("mrr", accuracy.mrr), ("hit_rate
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What came out.
+    """Metrics of a set of lists.
 
     Attributes:
-        values: by name: ``recall@20``, ``ndcg@20``, ``recall_head@20``, …; ``users``, ``users_head`` and
-            ``users_niche`` say over how many users was averaged. NaN where there was nothing to average.
-        per_user: ``user_id`` and a column per metric that users have one by one, a row per evaluated user; null where
-            the user has no relevant item of the group. None if not asked for.
+        values: metrics by name: ``recall@20``, ``ndcg@20``, ``recall_head@20`` and so on. ``users``, ``users_head`` and
+            ``users_niche`` are the numbers of users in the averages. A metric is NaN without any user to average over.
+        per_user: frame with ``user_id``, a column for each metric that single users have, and a row for each evaluated
+            user. A value is null if the user has no relevant item of the group. None unless requested.
     """
 
     values: dict[str, float]
@@ -43,17 +43,17 @@ def evaluate(
     per_user: bool = False,
     memory_mb: int = 256,
 ) -> Evaluation:
-    """Rank all items for the users of ``test`` and judge the lists.
+    """Rank all items for the users of ``test`` and evaluate the lists.
 
     Args:
-        scores: the table.
-        test: what users turned out to want.
-        train: what the model learned from; tells head from niche.
-        hide: logs whose pairs are not listed; ``train`` alone if None. For the final figures on the test part, hide
-            the training and the validation part.
-        n: lengths.
-        per_user: give values of every user too.
-        memory_mb: working memory of the ranking.
+        scores: table of scores to rank by.
+        test: relevant items of each user.
+        train: log the model was trained on. It decides which items are head and which are niche.
+        hide: logs whose pairs must not be listed; None hides ``train`` only. For final results on the test part, hide
+            both the training and the validation part.
+        n: list lengths.
+        per_user: whether to return the values of each user as well.
+        memory_mb: limit of the working memory for ranking.
     """
     lengths = _lengths(n)
     users = np.flatnonzero(test.user_counts).astype(np.int32)
@@ -69,15 +69,15 @@ def evaluate_lists(
     per_user: bool = False,
     head: BoolArray | None = None,
 ) -> Evaluation:
-    """Judge lists against a test set, for all lengths in ``n`` in one pass.
+    """Evaluate lists against a test set, for all lengths in ``n``.
 
-    Evaluated are the users with a list and at least one test item; others are skipped. A ``_head`` or ``_niche`` value
-    looks at relevant items of that group only and is averaged over the users who have at least one. Head is the
-    fifth of the items with most training pairs, unless a mask ``head`` [items] says otherwise; everything else is
-    niche, items without training pairs included.
+    Only users with a list and at least one test item are evaluated. A ``_head`` or ``_niche`` metric counts relevant
+    items of that group only and is averaged over the users who have at least one. Head items are the 20 % with the most
+    training pairs, unless a mask ``head`` [items] is given. All other items are niche, including items without training
+    pairs.
 
     Raises:
-        DataError: no user of the lists has a test item, a user has two lists, or logs and lists do not fit together.
+        DataError: no user of the lists has a test item, a user has two lists, or the logs and lists do not match.
         ConfigError: a length is below 1 or longer than the lists.
 
     Example:
@@ -108,7 +108,7 @@ def evaluate_lists(
 
 
 def _groups(users: IntArray, items: IntArray, test: Interactions, head: BoolArray) -> dict[str, Hits]:
-    """Hits on all, head and niche items, by suffix of the metrics' names."""
+    """Hits on all, head and niche items, by the suffix of the metric names."""
     hits = Hits.find(users, items, test)
     wanted = np.bincount(test.user[head[test.item]], minlength=len(test.users))[users]
     return {"": hits, "_head": hits.among(head, wanted), "_niche": hits.among(~head, hits.relevant - wanted)}
@@ -117,7 +117,7 @@ def _groups(users: IntArray, items: IntArray, test: Interactions, head: BoolArra
 def _per_list(
     groups: dict[str, Hits], items: IntArray, train: Interactions, niche: BoolArray, lengths: IntArray
 ) -> dict[str, FloatArray]:
-    """The metrics that every list has, by name, float64 [lists] each."""
+    """Metrics that every single list has, by name, each float64 [lists]."""
     table: dict[str, FloatArray] = {}
     apt = exposure.apt(items, niche, lengths)
     popularity = exposure.popularity(items, train.item_counts, lengths)
@@ -133,15 +133,17 @@ def _per_list(
 
 
 def _evaluated(lists: Lists, test: Interactions, longest: int) -> tuple[IntArray, IntArray]:
-    """Users with test items and their lists, in the order of codes, so that the order of the lists does not matter."""
+    """Users with test items and their lists, sorted by user code so that the order of the lists does not matter."""
     rows = np.flatnonzero(test.user_counts[lists.users] > 0)
     if len(rows) == 0:
-        raise DataError("no user of the lists has a test item, so there is nothing to average over")
+        raise DataError(
+            "no user of the lists has a test item, so no metric can be computed. Check that both use the same user ids"
+        )
     rows = rows[np.argsort(lists.users[rows], kind="stable")]
     users = lists.users[rows]
     if (users[1:] == users[:-1]).any():
         twice = users[1:][users[1:] == users[:-1]][0]
-        raise DataError(f"user {twice} (code) has more than one list; expected one list per user")
+        raise DataError(f"user {twice} (code) has more than one list; expected exactly one list per user")
     return users, lists.items[rows, :longest]
 
 
@@ -152,16 +154,21 @@ def _nullable(table: dict[str, FloatArray]) -> list[pl.Series]:
 def _lengths(n: Sequence[int]) -> IntArray:
     lengths = np.array(list(dict.fromkeys(n)))
     if lengths.ndim != 1 or len(lengths) == 0 or lengths.dtype.kind != "i" or lengths.min() < 1:
-        raise ConfigError(f"n is {n!r}; expected list lengths, whole numbers from 1 up, like [10, 20]")
+        raise ConfigError(f"n is {n!r}; expected list lengths, integers of at least 1, such as [10, 20]")
     return lengths
 
 
 def _check(lists: Lists, test: Interactions, train: Interactions, lengths: IntArray) -> None:
     if lengths.max() > lists.items.shape[1]:
-        raise ConfigError(f"n is {lengths.max()}, but the lists have {lists.items.shape[1]} places; make longer lists")
+        raise ConfigError(
+            f"n is {lengths.max()}, but the lists have {lists.items.shape[1]} positions. Create longer lists"
+        )
     sizes = [(len(log.users), len(log.items)) for log in (test, train)]
     if sizes[0] != sizes[1]:
-        raise DataError(f"test has {sizes[0]} users and items, train {sizes[1]}; take parts of one split")
+        raise DataError(
+            f"test has {sizes[0]} users and items, but train has {sizes[1]}; expected equal numbers. "
+            "Use parts of the same split"
+        )
     users, items = sizes[1]
     for what, codes, first, size in (("user", lists.users, 0, users), ("item", lists.items, -1, items)):
         if codes.size and (codes.min() < first or codes.max() >= size):

@@ -1,4 +1,4 @@
-"""Where lists meet the test set."""
+"""Relevant items found in lists."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ from icpe.types import BoolArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """The relevant items found in some lists: all that metrics of accuracy need to know.
+    """Relevant items found in a set of lists. The accuracy metrics need nothing else.
 
     Attributes:
-        row: int64 [hits], the list of each hit, ascending.
-        rank: int64 [hits], its place in the list from 1, ascending within a list.
-        item: int32 [hits], its item code.
-        relevant: int64 [lists], how many relevant items the user of each list has, found or not.
+        row: int64 [hits], row of the list that contains the hit, ascending.
+        rank: int64 [hits], position in the list, starting at 1, ascending within a list.
+        item: int32 [hits], item code.
+        relevant: int64 [lists], number of relevant items of each user, whether found or not.
     """
 
     row: IntArray
@@ -26,7 +26,7 @@ class Hits:
 
     @classmethod
     def find(cls, users: IntArray, items: IntArray, test: Interactions) -> "Hits":
-        """The pairs of ``test`` in the lists ``items`` [lists, n] of ``users`` [lists]; -1 is no item.
+        """Find the pairs of ``test`` in the lists ``items`` [lists, n] of ``users`` [lists]. Code -1 is ignored.
 
         Example:
             >>> import polars as pl
@@ -35,7 +35,7 @@ class Hits:
             >>> hits.row.tolist(), hits.rank.tolist(), hits.relevant.tolist()
             ([0, 0], [1, 2], [2, 1])
         """
-        # Pairs are sorted by user and item, so user · items + item is sorted too.
+        # Pairs are sorted by user and item, so the keys user · items + item are sorted, too.
         size = len(test.items)
         keys = test.user.astype(np.int64) * size + test.item
         asked = users.astype(np.int64)[:, None] * size + items
@@ -45,6 +45,6 @@ class Hits:
         return cls(row, column + 1, items[row, column], test.user_counts[users])
 
     def among(self, mask: BoolArray, relevant: IntArray) -> "Hits":
-        """The hits on the items of ``mask`` [items], of which each list's user has ``relevant`` [lists]."""
+        """Hits on the items of ``mask`` [items]. ``relevant`` [lists] counts each user's relevant items among them."""
         chosen = mask[self.item]
         return Hits(self.row[chosen], self.rank[chosen], self.item[chosen], relevant)

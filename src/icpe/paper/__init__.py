@@ -1,26 +1,12 @@
-"""Every table and figure of the paper, made again on any data."""
+"""Reproduction of the paper's tables and figures on any data set.
 
-from collections.abc import Callable
+A :class:`Reproduction` holds the data and the settings. Each study of :data:`STUDIES` turns it into a :class:`Finding`:
+the measured numbers, and for each :class:`Claim` of the paper whether it held. ``studies`` contains the studies,
+``analysis`` the computations that need more than trained runs, and ``figures`` the drawings.
+"""
 
-from icpe.paper.case import case
-from icpe.paper.comparison import accuracy, debiasing, tradeoff
-from icpe.paper.computed import frontier, gradients, theory
 from icpe.paper.finding import Claim, Finding
-from icpe.paper.setting import BACKBONES, METHODS, Setting
-from icpe.paper.variants import ablation, alpha, clusters, weights
+from icpe.paper.reproduction import BACKBONES, METHODS, Reproduction
+from icpe.paper.studies import STUDIES
 
-STUDIES: dict[str, Callable[[Setting], Finding]] = {
-    "accuracy": accuracy,
-    "debiasing": debiasing,
-    "tradeoff": tradeoff,
-    "ablation": ablation,
-    "clusters": clusters,
-    "alpha": alpha,
-    "frontier": frontier,
-    "weights": weights,
-    "case": case,
-    "gradients": gradients,
-    "theory": theory,
-}
-
-__all__ = ["BACKBONES", "METHODS", "STUDIES", "Claim", "Finding", "Setting"]
+__all__ = ["BACKBONES", "METHODS", "STUDIES", "Claim", "Finding", "Reproduction"]

@@ -1,4 +1,4 @@
-"""What a study of the paper's claims comes out with."""
+"""Results of a study: measured data, and the paper's claims with a verdict for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,17 +6,17 @@ from typing import Any
 
 import polars as pl
 
-from icpe.compare.tables import Table
+from icpe.compare.tables import ResultTable
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something the paper says, and whether it was seen here.
+    """A statement of the paper, compared with the measurement.
 
     Attributes:
-        said: by the paper.
-        seen: here, with numbers.
-        held: None where the measurement cannot tell.
+        said: what the paper says.
+        seen: what was measured, with numbers.
+        held: whether the measurement agrees, or None if it cannot decide.
     """
 
     said: str
@@ -25,23 +25,23 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """In a word or two."""
-        return {True: "held", False: "did not hold", None: "cannot be told from this"}[self.held]
+        """The verdict in words."""
+        return {True: "held", False: "did not hold", None: "undecided"}[self.held]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One table or figure of the paper, made again.
+    """Result of the study of one table or figure of the paper.
 
     Attributes:
-        what: its name on the command line.
-        title: with the paper's number.
-        claims: of the paper, each with what was seen.
-        caption: how it was measured: data, split, seeds, settings.
-        frames: data by name; the one named as ``what`` is drawn.
-        tables: to be read, by name.
+        what: name of the study on the command line.
+        title: title with the number of the table or figure in the paper.
+        claims: the paper's claims.
+        caption: how the numbers were measured: data, split, seeds and settings.
+        frames: measured data by name. The figure shows the frame with the name of the study.
+        tables: tables for readers, by name.
         notes: sentences that do not belong to a claim.
-        objects: what figures need besides, by name.
+        objects: further data for figures, by name.
     """
 
     what: str
@@ -49,14 +49,14 @@ class Finding:
     claims: list[Claim]
     caption: str
     frames: dict[str, pl.DataFrame]
-    tables: Mapping[str, Table] = field(default_factory=dict)
+    tables: Mapping[str, ResultTable] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     objects: Mapping[str, Any] = field(default_factory=dict)
 
     def as_text(self) -> str:
-        """Title, claims and notes as paragraphs of Markdown."""
+        """Title, claims and notes in Markdown."""
         claims = [
-            f"- The paper says: {claim.said} Seen here: {claim.seen} **{claim.verdict.capitalize()}.**"
+            f"- The paper says: {claim.said} Measured: {claim.seen} **{claim.verdict.capitalize()}.**"
             for claim in self.claims
         ]
         notes = [f"{note}\n" for note in self.notes]

@@ -1,4 +1,4 @@
-"""Weights for several losses from the inner products of their gradients; works on plain arrays."""
+"""Weights of several losses, computed from the inner products of their gradients. All functions take plain arrays."""
 
 from icpe.pareto.frank_wolfe import frank_wolfe_weights
 from icpe.pareto.misery import least_misery, pareto_weights

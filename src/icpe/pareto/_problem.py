@@ -1,54 +1,47 @@
-"""The weighting problem, checked and scaled: minimise w'Mw with Σw = 1 and w ≥ lower."""
+"""The weighting problem after checks and scaling: minimise w'Mw with Σw = 1 and w ≥ lower."""
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from icpe.arrays import as_float64
 from icpe.errors import ConfigError, DataError
 from icpe.types import FloatArray
 
-Array = TypeVar("Array", NDArray[Any], Tensor)
 Bounds = float | NDArray[Any] | Tensor | None
 
-_ROUNDING = 1e-6  # of the trace, or of 1 for bounds: what single precision may be off
+_ROUNDING = 1e-6  # tolerance for single precision, relative to the trace of the matrix or to a sum of bounds of 1
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A Gram matrix of trace 1 (or 0) and bounds that leave ``slack`` = 1 − Σ lower to give away."""
+    """A Gram matrix with trace 1 (or 0) and lower bounds of the weights.
+
+    Attributes:
+        gram: inner products of the gradients, [K, K].
+        lower: smallest weight of each cluster, [K].
+        slack: weight that remains to be distributed, 1 − Σ lower.
+        precision: relative precision of the type in which the matrix was given.
+    """
 
     gram: FloatArray
     lower: FloatArray
     slack: float
-    precision: float  # relative, of the type the matrix was given in
-
-
-def to_numpy(given: float | NDArray[Any] | Tensor) -> FloatArray:
-    """The values of an array or tensor in float64."""
-    if isinstance(given, Tensor):
-        return np.asarray(given.detach().to("cpu", torch.float64).numpy())
-    return np.asarray(given, dtype=np.float64)
-
-
-def return_as(values: FloatArray, given: Array) -> Array:
-    """The same values as a tensor beside ``given`` if that is a tensor, else as they are."""
-    if isinstance(given, Tensor):
-        return torch.from_numpy(values).to(given.device)
-    return values
+    precision: float
 
 
 def read_problem(gram: NDArray[Any] | Tensor, lower: Bounds) -> Problem:
-    """The problem in float64 and scaled.
+    """Checked problem in float64, scaled to trace 1.
 
     Raises:
-        DataError: the matrix is not the Gram matrix of anything.
-        ConfigError: the bounds leave no weights.
+        DataError: the matrix is not a Gram matrix.
+        ConfigError: no weights satisfy the bounds.
     """
-    matrix = _read_gram(to_numpy(gram))
+    matrix = _read_gram(as_float64(gram))
     bounds = _read_lower(lower, len(matrix))
     return Problem(matrix, bounds, max(0.0, 1 - float(bounds.sum())), _precision(gram))
 
@@ -64,10 +57,10 @@ def _read_gram(matrix: FloatArray) -> FloatArray:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not len(matrix):
         raise DataError(
             f"gram has shape {list(matrix.shape)}; expected [K, K] with one row per cluster. "
-            "gram_of(gradients) makes it from gradients [K, P]"
+            "gram_of(gradients) computes it from gradients [K, P]"
         )
     _check_finite(matrix)
-    # By the largest number first, as the trace of numbers near the end of the range would overflow.
+    # Divide by the largest number first, because the trace of very large numbers would overflow.
     matrix = _divide(matrix, float(np.abs(matrix).max()))
     matrix = _divide(matrix, float(matrix.trace()))
     worst = float(np.abs(matrix - matrix.T).max())
@@ -81,7 +74,7 @@ def _divide(matrix: FloatArray, by: float) -> FloatArray:
 
 
 def _check_finite(matrix: FloatArray) -> None:
-    """One bad gradient spoils its whole row and column; the diagonal tells whose it is."""
+    """Raise if a value is not finite. A bad gradient affects its row and column; the diagonal identifies it."""
     bad = np.flatnonzero(~np.isfinite(np.diagonal(matrix)))
     if not len(bad):
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
@@ -89,12 +82,12 @@ def _check_finite(matrix: FloatArray) -> None:
         named = f"cluster {bad[0]}" if len(bad) == 1 else f"clusters {', '.join(map(str, bad))}"
         raise DataError(
             f"gram has values that are not finite at {named}; expected finite inner products. "
-            "The gradient has diverged there: lower the learning rate, or compute the matrix in float64"
+            "The gradient has diverged: lower the learning rate, or compute the matrix in float64"
         )
 
 
 def _read_lower(lower: Bounds, size: int) -> FloatArray:
-    values = to_numpy(0.0 if lower is None else lower)
+    values = as_float64(0.0 if lower is None else lower)
     if values.ndim > 1 or values.shape not in ((), (size,)):
         raise ConfigError(
             f"lower has shape {list(values.shape)}; expected one number or one for each of {size} clusters"

@@ -1,28 +1,29 @@
-"""Min-norm weights by Frank-Wolfe with away steps: for many clusters, and to check the exact answer."""
+"""Min-norm weights by Frank-Wolfe with away steps, for many clusters and to check the exact solution."""
 
 import numpy as np
 
+from icpe.arrays import Array, return_as
 from icpe.errors import ConfigError
-from icpe.pareto._problem import Array, Bounds, Problem, read_problem, return_as
+from icpe.pareto._problem import Bounds, Problem, read_problem
 from icpe.types import FloatArray
 
 
 def frank_wolfe_weights(gram: Array, lower: Bounds = None, steps: int = 1000, gap: float = 1e-10) -> Array:
     """Weights w, float64 [K], that minimise w'Mw with Σ w = 1 and w ≥ lower to a duality gap of ``gap``·trace(M).
 
-    With w = lower + (1 − Σ lower)·v and v on the simplex, each step goes towards the best corner of the simplex or
-    away from the worst corner in use, as far as an exact line search says. The gap bounds how far w'Mw is above the
-    minimum; it shrinks by a constant factor per step, slowly where M is badly conditioned, so after ``steps`` it may
-    still be larger. Where the minimiser is not unique, which one comes out depends on the order of the clusters.
+    With w = lower + (1 − Σ lower)·v and v on the simplex, each step moves towards the best vertex of the simplex or
+    away from the worst vertex in use, with an exact line search. The gap is an upper bound on the distance of w'Mw from
+    the minimum. It shrinks by a constant factor per step, slowly if M is badly conditioned, so it can still be larger
+    after ``steps``. If the minimiser is not unique, the result depends on the order of the clusters.
 
     Args:
         gram: [K, K] inner products of the gradients, array or tensor.
-        lower: least weight of each cluster, one number or [K]; None is 0.
-        steps: at most so many.
-        gap: part of the trace.
+        lower: smallest weight of each cluster, one number or [K]; None means 0.
+        steps: largest number of steps.
+        gap: duality gap at which to stop, relative to the trace.
 
     Raises:
-        ConfigError: ``lower`` is negative or adds up to more than 1; ``steps`` or ``gap`` is negative.
+        ConfigError: ``lower`` is negative or sums to more than 1; ``steps`` or ``gap`` is negative.
         DataError: ``gram`` is not finite (the message names the cluster) or not symmetric.
 
     Example:
@@ -35,10 +36,10 @@ def frank_wolfe_weights(gram: Array, lower: Bounds = None, steps: int = 1000, ga
 
 
 def frank_wolfe(problem: Problem, steps: int, gap: float) -> FloatArray:
-    """``frank_wolfe_weights`` of a checked problem."""
+    """Weights of a checked problem, see ``frank_wolfe_weights``."""
     gram, lower, slack = problem.gram, problem.lower, problem.slack
     share = np.full(len(lower), 1 / len(lower))
-    # Half the gradient of w'Mw along the weights, kept up to date from step to step.
+    # Half the gradient of w'Mw with respect to the weights, updated in each step.
     slopes = gram @ (lower + slack * share)
     for step in range(1, steps + 1):
         best, worst = int(slopes.argmin()), int(np.where(share > 0, slopes, -np.inf).argmax())
@@ -56,8 +57,8 @@ def frank_wolfe(problem: Problem, steps: int, gap: float) -> FloatArray:
         length = min(longest, -float(direction @ slopes) / bend) if bend > 0 else longest
         share = np.maximum(share + length * direction, 0.0)
         if length == longest and direction[worst] < 0 < share[worst]:
-            share[worst] = 0.0  # a corner left for good must not stay in use by rounding
+            share[worst] = 0.0  # rounding must not keep a vertex in use that was dropped
         share /= share.sum()
-        # Now and then anew, before rounding adds up.
+        # Recompute it from time to time, before rounding errors accumulate.
         slopes = slopes + slack * length * turn if step % 50 else gram @ (lower + slack * share)
     return lower + slack * share

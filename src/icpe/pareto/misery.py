@@ -1,4 +1,4 @@
-"""Choosing among weights: the least misery of several runs with random bounds."""
+"""Choice among several weightings: the least misery over runs with random bounds."""
 
 from typing import Any
 
@@ -6,33 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from icpe.arrays import Array, as_float64, return_as
 from icpe.errors import ConfigError, DataError
-from icpe.pareto._problem import Array, read_problem, return_as, to_numpy
+from icpe.pareto._problem import read_problem
 from icpe.pareto.weights import min_norm_weights
 from icpe.rng import stream
 
 
 def least_misery(weights: NDArray[Any] | Tensor, norms: NDArray[Any] | Tensor) -> int:
-    """Number of the run t with the smallest max_k w_k·‖G_k‖: no cluster pulls much harder than the others.
+    """Index of the run t with the smallest max_k w_k·‖G_k‖, so that no cluster dominates the step.
 
-    Of equally good runs the first.
+    Ties are broken by the first run.
 
     Args:
         weights: [T, K], one row per run.
-        norms: [K], length of each cluster's gradient: the roots of the diagonal of the Gram matrix.
+        norms: [K], norm of each cluster's gradient: the square roots of the diagonal of the Gram matrix.
 
     Raises:
-        DataError: the shapes do not fit, or a value is not finite.
+        DataError: the shapes do not match, or a value is not finite.
 
     Example:
         >>> least_misery(np.array([[0.5, 0.5], [0.3, 0.7]]), norms=np.array([4.0, 1.0]))
         1
     """
-    rows, lengths = to_numpy(weights), to_numpy(norms)
+    rows, lengths = as_float64(weights), as_float64(norms)
     if rows.ndim != 2 or not rows.size or lengths.shape != rows.shape[1:]:
         raise DataError(
             f"weights has shape {list(rows.shape)} and norms {list(lengths.shape)}; expected [T, K] and [K]. "
-            "One run is weights[None]"
+            "For a single run, pass weights[None]"
         )
     misery = np.max(rows * lengths, axis=1)
     if not np.isfinite(misery).all():
@@ -43,21 +44,21 @@ def least_misery(weights: NDArray[Any] | Tensor, norms: NDArray[Any] | Tensor) -
 def pareto_weights(
     gram: Array, rng: int | np.random.Generator, low: float = 0.8, high: float = 1.0, runs: int = 10
 ) -> Array:
-    """The ``min_norm_weights`` with least misery out of ``runs`` runs, float64 [K].
+    """Weights with the least misery over several runs of ``min_norm_weights``, float64 [K].
 
-    The problem is convex, so runs differ only through their bounds (I6): each draws lower_k uniformly from
-    [low, high] / K. If ``low`` equals ``high`` all runs are the same and one is made.
+    The problem is convex, so runs differ only in their bounds (I6): each run samples lower_k uniformly from
+    [low, high] / K. If ``low`` equals ``high``, all runs are identical and only one is computed.
 
     Args:
         gram: [K, K] inner products of the gradients, array or tensor.
         rng: seed or generator.
-        low: smallest bound, as part of the even weight 1/K.
-        high: largest bound, as part of the even weight 1/K.
+        low: smallest bound, as a fraction of the equal weight 1/K.
+        high: largest bound, as a fraction of the equal weight 1/K.
         runs: number of runs, at least 1.
 
     Raises:
-        ConfigError: not 0 ≤ low ≤ high ≤ 1, or ``runs`` is not a whole number from 1 up.
-        DataError: as ``min_norm_weights``.
+        ConfigError: not 0 ≤ low ≤ high ≤ 1, or ``runs`` is not an integer of at least 1.
+        DataError: as in ``min_norm_weights``.
 
     Example:
         >>> gram = np.array([[4.0, 0.0], [0.0, 1.0]])
@@ -65,14 +66,14 @@ def pareto_weights(
         [0.45, 0.55]
     """
     if not 0 <= low <= high <= 1:
-        raise ConfigError(f"low is {low} and high is {high}; expected 0 ≤ low ≤ high ≤ 1, parts of the weight 1/K")
+        raise ConfigError(f"low is {low} and high is {high}; expected 0 ≤ low ≤ high ≤ 1, fractions of the weight 1/K")
     if not isinstance(runs, int | np.integer) or isinstance(runs, bool) or runs < 1:
-        raise ConfigError(f"runs is {runs!r}; expected a whole number from 1 up")
+        raise ConfigError(f"runs is {runs!r}; expected an integer of at least 1")
     matrix = read_problem(gram, None).gram
     if low == high:
         return min_norm_weights(gram, low / len(matrix))
     generator = rng if isinstance(rng, np.random.Generator) else stream(rng, "bounds")
     bounds = generator.uniform(low, high, (int(runs), len(matrix))) / len(matrix)
-    numbers = to_numpy(gram)
+    numbers = as_float64(gram)
     weights = np.stack([min_norm_weights(numbers, lower) for lower in bounds])
     return return_as(weights[least_misery(weights, np.sqrt(np.diagonal(matrix).clip(0)))], gram)

@@ -1,31 +1,32 @@
-"""Min-norm weights: the shortest combination of gradients, exactly for few clusters."""
+"""Min-norm weights: the shortest convex combination of gradients, computed exactly for few clusters."""
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from icpe.arrays import Array, return_as
 from icpe.errors import DataError
-from icpe.pareto._problem import Array, Bounds, Problem, read_problem, return_as
+from icpe.pareto._problem import Bounds, Problem, read_problem
 from icpe.pareto.frank_wolfe import frank_wolfe
 from icpe.types import BoolArray, FloatArray
 
-_EXACT = 16  # clusters up to which the active set is worked out
-_RANK = 1e-12  # eigenvalues below this part of the trace count as 0
-_RIDGES = (1e-8, 1e-10, 1e-12)  # from well told apart to just told apart
-_SLOPE = 1e-15  # differences of slopes that are rounding
-_CHUNK = 1 << 20  # gradient entries per cluster held in float64 at a time
+_EXACT = 16  # largest number of clusters for the exact active-set method
+_RANK = 1e-12  # eigenvalues below this fraction of the trace count as 0
+_RIDGES = (1e-8, 1e-10, 1e-12)  # tried in this order; smaller ones separate closer eigenvalues
+_SLOPE = 1e-15  # differences of slopes below this are rounding errors
+_CHUNK = 1 << 20  # gradient entries per cluster that are converted to float64 at a time
 
 
 def gram_of(gradients: Array) -> Array:
     """Inner products M of the rows of ``gradients``, float64 [K, K].
 
-    Summed in float64 whatever the type: squares of small single-precision gradients would vanish.
+    Sums are in float64 for all types, because squares of small single-precision gradients would underflow.
 
     Args:
         gradients: [K, P], one flattened gradient per cluster, array or tensor.
 
     Raises:
-        DataError: the shape is another.
+        DataError: the shape is not [K, P].
 
     Example:
         >>> gram_of(np.array([[1.0, 2.0], [0.0, 3.0]])).tolist()
@@ -34,7 +35,7 @@ def gram_of(gradients: Array) -> Array:
     if gradients.ndim != 2 or 0 in gradients.shape:
         raise DataError(
             f"gradients has shape {list(gradients.shape)}; expected [K, P]. "
-            "Flatten each cluster's gradient and stack them: one row per cluster"
+            "Flatten the gradient of each cluster and stack them, one row per cluster"
         )
     size, width = gradients.shape
     if isinstance(gradients, Tensor):
@@ -53,22 +54,24 @@ def gram_of(gradients: Array) -> Array:
 def min_norm_weights(gram: Array, lower: Bounds = None) -> Array:
     """Weights w, float64 [K], that minimise w'Mw = ‖Σ w_k G_k‖² with Σ w = 1 and w ≥ lower (paper, Eq. 9).
 
-    With bounds of 0 the direction d = Σ w_k G_k descends on all losses at once: ⟨d, G_k⟩ ≥ ‖d‖² for every k. Up to 16
-    clusters the active set is worked out, beyond that ``frank_wolfe_weights`` answers.
+    With bounds of 0, the direction d = Σ w_k G_k decreases all losses at once: ⟨d, G_k⟩ ≥ ‖d‖² for every k. Up to 16
+    clusters are solved exactly by an active-set method, more by ``frank_wolfe_weights``.
 
-    What holds for up to 16 clusters: w'Mw is at most 10⁻¹¹·trace(M) above the minimum. Where several w reach it
-    (gradients equal, collinear or zero), the one with the smallest Σ w² comes out, the most even one; so the answer
-    does not depend on the order of the clusters, and equal clusters with equal bounds get equal weights. Eigenvalues
-    below 10⁻¹²·trace(M), or rounding if M is in single precision, count as 0 for that. The unit of M does not matter.
+    For up to 16 clusters, w'Mw is at most 10⁻¹¹·trace(M) above the minimum. If several w reach it (because gradients
+    are equal, collinear or zero), the result is the one with the smallest Σ w², that is, the most even one. Therefore
+    it does not depend on the order of the clusters, and equal clusters with equal bounds get equal weights. Eigenvalues
+    below 10⁻¹²·trace(M), or below the rounding error if M is in single precision, count as 0. The scale of M does not
+    matter.
 
-    A cluster whose gradient is 0 draws all the weight the bounds leave: that combination is the shortest.
+    A cluster whose gradient is 0 gets all the weight that the bounds leave, because that combination is the shortest.
 
     Args:
         gram: [K, K] inner products of the gradients, array or tensor; see ``gram_of``.
-        lower: least weight of each cluster, one number or [K]; None is 0. If it adds up to 1 it is the answer.
+        lower: smallest weight of each cluster, one number or [K]; None means 0. If the bounds sum to 1, they are the
+            result.
 
     Raises:
-        ConfigError: ``lower`` is negative, adds up to more than 1, or has another shape.
+        ConfigError: ``lower`` is negative, sums to more than 1, or has the wrong shape.
         DataError: ``gram`` is not finite (the message names the cluster), not symmetric, or not a Gram matrix.
 
     Example:
@@ -85,11 +88,11 @@ def min_norm_weights(gram: Array, lower: Bounds = None) -> Array:
 
 
 def _solve(problem: Problem) -> FloatArray:
-    """The most even of the minimisers.
+    """Most even of the minimisers.
 
-    A ridge makes the problem strictly convex, so the active set method ends, and leads it to the even minimiser; then
-    the ridge's own small error is removed on the face found. Where that leaves the feasible set or the optimum, two
-    eigenvalues are too close to the ridge, and a smaller one follows.
+    A ridge makes the problem strictly convex, so that the active-set method terminates and finds the most even
+    minimiser. The small error of the ridge is then removed on the face that was found. If the result is not feasible or
+    not optimal, an eigenvalue is too close to the ridge, and a smaller ridge is tried.
     """
     roots = _square_root(problem)
     gram = roots.T @ roots
@@ -103,12 +106,12 @@ def _solve(problem: Problem) -> FloatArray:
 
 
 def _square_root(problem: Problem) -> FloatArray:
-    """R [K, K] with R'R = M: rows are eigenvectors, so noise around eigenvalues of 0 can be cut off."""
+    """R [K, K] with R'R = M. Its rows are scaled eigenvectors, and eigenvalues within the noise are set to 0."""
     values, vectors = np.linalg.eigh(problem.gram)
     noise = max(_RANK, 10 * problem.precision)
     if values[0] < -max(1e-6, 10 * noise):
         raise DataError(
-            f"gram has an eigenvalue of {values[0]:.1g} of its trace; expected none below 0, as inner products have. "
+            f"gram has an eigenvalue of {values[0]:.1g} of its trace; expected none below 0, as in a Gram matrix. "
             "Compute it with gram_of(gradients)"
         )
     kept = np.where(values > noise, values, 0.0)
@@ -116,10 +119,11 @@ def _square_root(problem: Problem) -> FloatArray:
 
 
 def _active_set(matrix: FloatArray, problem: Problem) -> tuple[FloatArray, BoolArray]:
-    """The minimiser for a positive definite matrix, and which weights are above their bounds there.
+    """Minimiser for a positive definite matrix, and mask of the weights above their bounds.
 
-    Primal: from the middle, walk to the minimum on the current face; bounds met on the way join the face, and at its
-    minimum the bound that hinders most leaves it. Ends, as no face is met twice with the same value.
+    A primal method: starting from equal weights, move towards the minimum on the current face. Bounds that are reached
+    on the way become active; at the minimum, the bound with the most negative multiplier becomes inactive. The method
+    terminates because no face is visited twice with the same value.
     """
     lower, size = problem.lower, len(problem.lower)
     weights, free = lower + problem.slack / size, np.ones(size, bool)
@@ -143,7 +147,7 @@ def _active_set(matrix: FloatArray, problem: Problem) -> tuple[FloatArray, BoolA
 
 
 def _minimum_on_face(matrix: FloatArray, lower: FloatArray, free: BoolArray) -> FloatArray:
-    """The minimum over the weights that are free, the others at their bounds, with sum 1."""
+    """Minimum over the free weights, with the others at their bounds and sum 1."""
     size = int(free.sum())
     system = np.zeros((size + 1, size + 1))
     system[:size, :size] = matrix[np.ix_(free, free)]
@@ -157,10 +161,10 @@ def _minimum_on_face(matrix: FloatArray, lower: FloatArray, free: BoolArray) -> 
 
 
 def _refine(roots: FloatArray, problem: Problem, free: BoolArray) -> FloatArray:
-    """Of the minima on a face, without ridge and bounds, the one with the smallest sum of squares."""
+    """Minimum on a face, without ridge and bounds. Among several, the one with the smallest sum of squares."""
     weights, size = problem.lower.copy(), int(free.sum())
     weights[free] = (1 - weights[~free].sum()) / size
-    # Steps that keep the sum; the even start is at right angles to all of them, so the shortest step is wanted.
+    # Steps that keep the sum. The even start is orthogonal to all of them, so the shortest step is the right one.
     steps = roots[:, free] - roots[:, free].mean(axis=1, keepdims=True)
     left, sizes, right = np.linalg.svd(steps, full_matrices=False)
     along = sizes**2 > max(_RANK, 10 * problem.precision)
@@ -170,7 +174,7 @@ def _refine(roots: FloatArray, problem: Problem, free: BoolArray) -> FloatArray:
 
 
 def _is_optimal(gram: FloatArray, lower: FloatArray, weights: FloatArray, free: BoolArray) -> bool:
-    """Whether weights are feasible and no weight should move, both up to rounding; feasible ones are made exact."""
+    """Whether the weights are feasible and optimal up to rounding. Feasible weights are clipped to their bounds."""
     if (weights < lower - 1e-13).any():
         return False
     np.maximum(weights, lower, out=weights)

@@ -1,4 +1,4 @@
-"""The best items of some users, by the blocks of a table."""
+"""Ranking of a group of users by the score blocks of a table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,19 +10,35 @@ from icpe.errors import IcpeError
 from icpe.ranking.tables import ScoreTable
 from icpe.types import BoolArray, FloatArray, IntArray
 
-TILE = 2048  # items: 512 users × 2048 scores are 4 MB and are still in the cache when they are looked through
+
+@dataclass(frozen=True)
+class Blocks:
+    """How ranking divides its work. The lists do not depend on it.
+
+    Attributes:
+        users: largest number of users ranked together. 512 are enough for a matrix product to run at full speed.
+        items: number of items scored at a time. 512 users × 2048 scores are 4 MB, which stay in the cache until the
+            best ones are selected.
+        compiled: whether to select with the compiled loop or by sorting. None uses the compiled loop for large
+            problems only, because compiling takes a few seconds.
+    """
+
+    users: int = 512
+    items: int = 2048
+    compiled: bool | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Users that are ranked together.
+    """Group of users that are ranked together.
 
     Attributes:
-        users: int32 [rows], codes.
+        users: int32 [rows], user codes.
         starts: int64 [rows + 1], where each user's hidden items begin and end in ``hidden``.
-        hidden: int32 [pairs], item codes, ascending for each user; may repeat.
-        allowed: bool [items], or None where all items are.
-        compiled: whether to select by the compiled loop or by sorting everything.
+        hidden: int32 [pairs], item codes, ascending for each user. They may repeat.
+        allowed: bool [items], mask of the items that may be listed, or None for all items.
+        compiled: whether to select with the compiled loop or by sorting all scores.
+        tile: number of items scored at a time.
     """
 
     users: IntArray
@@ -30,17 +46,18 @@ class Chunk:
     hidden: IntArray
     allowed: BoolArray | None
     compiled: bool
+    tile: int = 2048
 
     def best(self, scores: ScoreTable, n: int) -> tuple[IntArray, FloatArray]:
-        """Items int32 [rows, n] and scores float32 [rows, n], the best first; -1 and -inf where nothing is left.
+        """Items int32 [rows, n] and scores float32 [rows, n], the best first, padded with -1 and -inf.
 
         Raises:
             IcpeError: a score is NaN.
         """
-        return self._by_tiles(scores, n) if self.compiled else self._plainly(scores, n)
+        return self._by_tiles(scores, n) if self.compiled else self._by_sorting(scores, n)
 
-    def only(self, rows: IntArray) -> "Chunk":
-        """Some of the users."""
+    def subset(self, rows: IntArray) -> "Chunk":
+        """Chunk of the users in these rows."""
         counts = np.diff(self.starts)
         kept = np.zeros(len(self.users), np.bool_)
         kept[rows] = True
@@ -48,7 +65,7 @@ class Chunk:
         return replace(self, users=self.users[rows], starts=starts, hidden=self.hidden[np.repeat(kept, counts)])
 
     def _by_tiles(self, scores: ScoreTable, n: int) -> tuple[IntArray, FloatArray]:
-        from icpe.kernels.select import Selection  # the compiler loads only where it is used
+        from icpe.kernels.select import Selection  # late: numba takes a while to import
 
         selection = Selection(len(self.users), n, self.starts, self.hidden, self.allowed)
         for start, stop in self._tiles(scores.items):
@@ -57,8 +74,8 @@ class Chunk:
                 raise _not_a_number(self.users, *wrong)
         return selection.finish()
 
-    def _plainly(self, scores: ScoreTable, n: int) -> tuple[IntArray, FloatArray]:
-        """The twin of the compiled selection: sort everything."""
+    def _by_sorting(self, scores: ScoreTable, n: int) -> tuple[IntArray, FloatArray]:
+        """Reference implementation of the compiled selection: sort all scores."""
         rows = len(self.users)
         values = np.full((rows, scores.items), -np.inf, np.float32)
         for start, stop in self._tiles(scores.items):
@@ -77,18 +94,18 @@ class Chunk:
         return items, best
 
     def _tiles(self, items: int) -> Iterator[tuple[int, int]]:
-        """Start and stop of the tiles with at least one allowed item."""
-        for start in range(0, items, TILE):
-            stop = min(start + TILE, items)
+        """Start and stop of each tile with at least one allowed item."""
+        for start in range(0, items, self.tile):
+            stop = min(start + self.tile, items)
             if self.allowed is None or self.allowed[start:stop].any():
                 yield start, stop
 
 
 def hidden_items(hide: Sequence[Interactions], users: IntArray) -> tuple[IntArray, IntArray]:
-    """Where each user's hidden items begin and end, int64 [users + 1], and the items, ascending for each user."""
+    """Boundaries of each user's hidden items, int64 [users + 1], and the items, ascending for each user."""
     rows, items = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for log in hide:
-        # Pairs are sorted by user, so a search needs no index of all users.
+        # Pairs are sorted by user, so a binary search replaces an index of all users.
         first, last = (np.searchsorted(log.user, users.astype(log.user.dtype), side) for side in ("left", "right"))
         counts = last - first
         ends = np.cumsum(counts)
@@ -106,6 +123,6 @@ def hidden_items(hide: Sequence[Interactions], users: IntArray) -> tuple[IntArra
 
 def _not_a_number(users: IntArray, row: int, item: int) -> IcpeError:
     return IcpeError(
-        f"the score of user {users[row]} for item {item} (codes) is NaN, so there is no ranking: the model has "
-        "diverged. Train with a smaller learning rate, or go back to an earlier checkpoint"
+        f"the score of user {users[row]} for item {item} (codes) is NaN, so items cannot be ranked. The model has "
+        "diverged: train with a smaller learning rate, or go back to an earlier checkpoint"
     )

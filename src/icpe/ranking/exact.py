@@ -1,8 +1,8 @@
-"""Scores that do not depend on how the work is cut, for tables whose fast way of computing them does.
+"""Reproducible scores for inner products, independent of block shapes and threads.
 
-A matrix product rounds differently for blocks of another shape or with another number of threads. So it only proposes
-candidates: a few more than asked for, whose scores are then computed anew in a fixed order of summation. A bound on the
-rounding tells whether an item that was not proposed could belong to the list.
+A matrix product rounds differently for blocks of another shape or with another number of threads. Therefore it only
+proposes candidates, a few more than requested, and their scores are computed again in a fixed order of summation. A
+bound on the rounding error decides whether an item that was not proposed could belong to the list.
 """
 
 from typing import Protocol, runtime_checkable
@@ -13,33 +13,33 @@ from icpe.ranking.chunk import Chunk
 from icpe.ranking.tables import ScoreTable
 from icpe.types import FloatArray, IntArray
 
-_UNIT = 2.0**-24  # half the distance from 1 to the next float32
-_SPARE = 4  # candidates more than asked for: enough that rounding hardly ever leaves the end of a list open
+_UNIT = 2.0**-24  # unit roundoff of float32: half the distance from 1 to the next number
+_SPARE = 4  # additional candidates, so that rounding hardly ever leaves the end of a list undecided
 
 
 @runtime_checkable
 class Products(Protocol):
-    """A table of scores ``user_vectors[u] · item_vectors[i] (+ item_bias[i])``, all of them float32."""
+    """Table of scores ``user_vectors[u] · item_vectors[i] (+ item_bias[i])``, all in float32."""
 
     @property
     def user_vectors(self) -> FloatArray:
-        """[users, dim]."""
+        """User vectors [users, dim]."""
 
     @property
     def item_vectors(self) -> FloatArray:
-        """[items, dim]."""
+        """Item vectors [items, dim]."""
 
     @property
     def item_bias(self) -> FloatArray | None:
-        """[items], or None."""
+        """Item biases [items], or None."""
 
 
 class ExactProducts:
-    """Inner products by a fixed order of summation, rounded once.
+    """Table of inner products computed in a fixed order of summation and rounded once.
 
     Args:
-        table: the vectors.
-        compiled: whether to use the compiled loop; the plain one gives the same bits.
+        table: table with the vectors.
+        compiled: whether to use the compiled loop. The NumPy loop returns the same bits.
     """
 
     def __init__(self, table: Products, compiled: bool) -> None:
@@ -52,7 +52,7 @@ class ExactProducts:
         self._highest = float(np.abs(self._bias[np.isfinite(self._bias)]).max(initial=0.0))
 
     def pairs(self, users: IntArray, codes: IntArray) -> FloatArray:
-        """Scores float32 [len(users), m] of each user for its own items, int [len(users), m]; -inf where one is -1."""
+        """Scores float32 [len(users), m] of each user for its ``codes`` [len(users), m]; -inf where a code is -1."""
         rows, codes = self._users[users], np.ascontiguousarray(codes, np.int32)
         if self._compiled:
             from icpe.kernels.exact import products
@@ -69,14 +69,14 @@ class ExactProducts:
         return total
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
-        """Scores float32 [len(users), stop - start], as the table's own blocks up to rounding."""
+        """Scores float32 [len(users), stop - start], equal to the blocks of the table up to rounding."""
         return self.pairs(users, np.broadcast_to(np.arange(start, stop), (len(users), stop - start)))
 
     def margin(self, users: IntArray) -> FloatArray:
-        """How far a score of a block may be from the exact one, float64 [len(users)].
+        """Largest possible difference between a block's score and the exact score, float64 [len(users)].
 
-        |fl(x·y) − x·y| ≤ γ Σ|x_d y_d| ≤ γ ‖x‖‖y‖ with γ = dim·u / (1 − dim·u) for any order of summation; four more for
-        adding the bias and for rounding.
+        |fl(x·y) − x·y| ≤ γ Σ|x_d y_d| ≤ γ ‖x‖‖y‖ with γ = dim·u / (1 − dim·u) for any order of summation.
+        Four more roundings account for adding the bias and for the final result.
         """
         size = np.sqrt(_squares(self._users[users])) * self._longest + self._highest
         steps = (self._items.shape[1] + 4) * _UNIT
@@ -88,22 +88,22 @@ def _squares(rows: FloatArray) -> FloatArray:
 
 
 def exact_of(scores: object, compiled: bool) -> ExactProducts | None:
-    """The exact form of a table; None where there is none, and blocks must be the same however they are cut."""
+    """Exact form of a table, or None if it holds no float32 inner products. Its blocks are then used as they are."""
     if not isinstance(scores, Products) or not scores.user_vectors.dtype == scores.item_vectors.dtype == np.float32:
         return None
     return ExactProducts(scores, compiled)
 
 
 def best_exactly(chunk: Chunk, scores: ScoreTable, exact: ExactProducts, n: int) -> tuple[IntArray, FloatArray]:
-    """Items int32 [rows, n] and exact scores float32 [rows, n], from candidates by the scores of blocks."""
+    """Items int32 [rows, n] and exact scores float32 [rows, n], selected from candidates that blocks propose."""
     candidates, rough = chunk.best(scores, n + _SPARE)
     fine = exact.pairs(chunk.users, candidates)
     order = np.lexsort((candidates, -fine), axis=1)[:, :n]
     items, values = np.take_along_axis(candidates, order, 1), np.take_along_axis(fine, order, 1)
     items[values == -np.inf] = -1
-    # Whoever was left out has at most the score of the worst candidate, up to rounding.
+    # An item that was not proposed has at most the score of the worst candidate, up to rounding.
     sure = (values[:, -1] > rough[:, -1] + exact.margin(chunk.users)) | (rough[:, -1] == -np.inf)
     unsure = np.flatnonzero(~sure)
     if len(unsure):
-        items[unsure], values[unsure] = chunk.only(unsure).best(exact, n)
+        items[unsure], values[unsure] = chunk.subset(unsure).best(exact, n)
     return items, values

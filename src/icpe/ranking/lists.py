@@ -1,4 +1,4 @@
-"""Recommendation lists in codes."""
+"""Recommendation lists in codes, and as a frame with ids."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 
 from icpe import columns as col
-from icpe.data.interactions import Interactions
 from icpe.types import FloatArray, IntArray
 
 
@@ -16,7 +15,7 @@ class Lists:
 
     Attributes:
         users: int32 [lists], user codes.
-        items: int32 [lists, n], distinct item codes; -1 at the end where fewer than n items were left.
+        items: int32 [lists, n], distinct item codes, padded with -1 where a list has fewer than n items.
         scores: float32 [lists, n]; -inf where the item is -1.
     """
 
@@ -27,21 +26,28 @@ class Lists:
     def __len__(self) -> int:
         return len(self.users)
 
-    def to_frame(self, log: Interactions) -> pl.DataFrame:
-        """The lists with the ids of ``log``: ``user_id, item_id, score, rank``, ranks from 1.
+    @classmethod
+    def empty(cls, n: int) -> "Lists":
+        """Return no lists, of length ``n``."""
+        return cls(np.empty(0, np.int32), np.empty((0, n), np.int32), np.empty((0, n), np.float32))
+
+    def to_frame(self, users: pl.Series, items: pl.Series) -> pl.DataFrame:
+        """Frame ``user_id, item_id, score, rank`` of the lists, in their order. Ranks start at 1.
+
+        Args:
+            users: user ids by code, such as ``log.users``.
+            items: item ids by code, such as ``log.items``.
 
         Example:
-            >>> log = Interactions.read(pl.DataFrame({"user_id": ["ann", "bob"], "item_id": ["ham", "jam"]}))
             >>> lists = Lists(np.array([1]), np.array([[0, -1]]), np.array([[0.5, -np.inf]], np.float32))
-            >>> lists.to_frame(log).rows()
+            >>> lists.to_frame(pl.Series(["ann", "bob"]), pl.Series(["ham", "jam"])).rows()
             [('bob', 'ham', 0.5, 1)]
         """
-        row, place = np.nonzero(self.items >= 0)
-        return pl.DataFrame(
-            {
-                col.USER: log.users.gather(self.users[row]),
-                col.ITEM: log.items.gather(self.items[row, place]),
-                col.SCORE: self.scores[row, place],
-                col.RANK: (place + 1).astype(np.int32),
-            }
-        )
+        lists, n = self.items.shape
+        user, item, score = np.repeat(self.users, n), self.items.ravel(), self.scores.ravel()
+        rank = np.tile(np.arange(1, n + 1, dtype=np.int32), lists)
+        filled = item >= 0
+        if not filled.all():
+            user, item, score, rank = user[filled], item[filled], score[filled], rank[filled]
+        columns = {col.USER: users.gather(user), col.ITEM: items.gather(item), col.SCORE: score, col.RANK: rank}
+        return pl.DataFrame(columns)

@@ -1,7 +1,6 @@
-"""Scores of all items for some users: what full ranking asks of a model.
+"""Tables of scores, the interface between models and ranking.
 
-Arrays come in as numpy float32 and leave as numpy float32. A table shows the model as it was when it was made: make
-a new one after a training step.
+All arrays are NumPy float32. A table is a snapshot of the model: create a new one after a training step.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +13,15 @@ from torch import Tensor
 
 from icpe.types import FloatArray, IntArray
 
-_TILE = 2**20  # numbers in a broadcast tile of PairScores: 4 MB in float32, and every layer makes some more
-_ROWS = 2048  # items at a time in NeuMFScores: what a layer writes is still in the cache when the next one reads it
+_TILE = 2**20  # numbers in a broadcast tile of PairScores: 4 MB in float32, and every layer of a network needs more
+_ROWS = 2048  # items at a time in NeuMFScores, so that the output of a layer stays in the cache for the next one
 
 
 class ScoreTable(Protocol):
-    """The score of every user for every item, computed block by block.
+    """Scores of all users for all items, computed block by block.
 
-    Lists do not depend on how the table is cut into blocks, provided that a score does not depend on the block it is
-    in, or that the table holds inner products, whose best scores ranking computes again exactly.
+    Lists do not depend on the division into blocks if a score does not depend on its block, or if the table holds inner
+    products. Ranking computes the best inner products again in a fixed order of summation.
     """
 
     @property
@@ -38,14 +37,14 @@ class ScoreTable(Protocol):
 
 
 def to_numpy(values: Tensor) -> FloatArray:
-    """The tensor's numbers as contiguous float32; shares memory where that is what they are already."""
+    """Tensor as a contiguous float32 array. It shares memory with a tensor that already is one."""
     array: FloatArray = values.detach().to("cpu", torch.float32).contiguous().numpy()
     return array
 
 
 @dataclass(frozen=True, eq=False)
 class DotScores:
-    """Scores that are inner products: ``user_vectors[u] · item_vectors[i] (+ item_bias[i])``.
+    """Table of inner products: ``user_vectors[u] · item_vectors[i] (+ item_bias[i])``.
 
     Attributes:
         user_vectors: float32 [users, dim].
@@ -74,7 +73,7 @@ class DotScores:
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
-        # numpy's BLAS and not torch's: twice as fast where one side is only as long as an embedding.
+        # NumPy's BLAS instead of torch's: it is twice as fast where the inner dimension is as short as an embedding.
         scores: FloatArray = self.user_vectors[users] @ self.item_vectors[start:stop].T
         if self.item_bias is not None:
             scores += self.item_bias[start:stop]
@@ -83,7 +82,7 @@ class DotScores:
 
 @dataclass(frozen=True, eq=False)
 class DerivedScores:
-    """Scores made from those of another table; subclasses have ``block``."""
+    """Base of tables that are derived from another table. Subclasses define ``block``."""
 
     table: ScoreTable
 
@@ -100,10 +99,10 @@ class DerivedScores:
 
 @dataclass(frozen=True, eq=False)
 class BiasedScores(DerivedScores):
-    """Scores of any kind plus a number for each item.
+    """Scores of another table plus a bias per item.
 
     Attributes:
-        table: the scores.
+        table: the original scores.
         item_bias: float32 [items].
     """
 
@@ -116,10 +115,10 @@ class BiasedScores(DerivedScores):
 
 @dataclass(frozen=True, eq=False)
 class ScaledScores(DerivedScores):
-    """Scores of any kind times a number for each item.
+    """Scores of another table times a factor per item.
 
     Attributes:
-        table: the scores.
+        table: the original scores.
         item_factor: float32 [items].
     """
 
@@ -132,7 +131,7 @@ class ScaledScores(DerivedScores):
 
 @dataclass(frozen=True, eq=False)
 class SumScores:
-    """The sum of two tables over the same users and items."""
+    """Sum of two tables with the same users and items."""
 
     first: ScoreTable
     second: ScoreTable
@@ -153,17 +152,17 @@ class SumScores:
 
 
 def with_bias(table: ScoreTable, item_bias: FloatArray) -> ScoreTable:
-    """The scores plus a number for each item, float32 [items]; inner products stay inner products."""
+    """Scores plus a bias per item, float32 [items]. A table of inner products stays one."""
     if isinstance(table, DotScores):
         return replace(table, item_bias=item_bias if table.item_bias is None else table.item_bias + item_bias)
     return BiasedScores(table, item_bias)
 
 
 class PairScores:
-    """Scores of any backbone, pair by pair, in tiles that keep memory bounded.
+    """Scores of any backbone, computed pair by pair in tiles that bound the memory.
 
     Args:
-        score: logits of broadcast representations, [..., D] × [..., D] → [...].
+        score: function that returns logits of broadcast representations, [..., D] × [..., D] → [...].
         z_user: representations of all users, [users, D].
         z_item: representations of all items, [items, D].
     """
@@ -193,14 +192,14 @@ class PairScores:
 
 @dataclass(frozen=True, eq=False)
 class NeuMFScores:
-    """Scores of NeuMF with the first hidden layer split: W₁[m_u; m_i] = W₁ᵘm_u + W₁ⁱm_i, each side computed once.
+    """Scores of NeuMF. The first hidden layer is split, W₁[m_u; m_i] = W₁ᵘm_u + W₁ⁱm_i, and each side computed once.
 
     Attributes:
-        linear: the GMF part of the score and the output's bias, an inner product.
-        user_hidden: the user's share of the first layer before ReLU, its bias included, float32 [users, width].
-        item_hidden: the item's share, float32 [items, width].
+        linear: GMF part of the score plus the bias of the output, an inner product.
+        user_hidden: the user's part of the first layer before ReLU, including the bias, float32 [users, width].
+        item_hidden: the item's part, float32 [items, width].
         layers: weights [in, out] and biases [out] of the further hidden layers.
-        output: the output's weights for the last hidden layer, float32 [width of the last layer].
+        output: weights of the output for the last hidden layer, float32 [width of the last layer].
     """
 
     linear: DotScores
@@ -230,7 +229,7 @@ class NeuMFScores:
         for first in range(start, stop, _ROWS):
             last = min(first + _ROWS, stop)
             part, fitting = item_hidden[first:last], [tile[: last - first] for tile in tiles]
-            # User by user, so that nothing depends on who else is asked for: products of other shapes round otherwise.
+            # One user at a time: products of another shape round differently, so scores would depend on others.
             for row, user, of_user in zip(scores, users, user_hidden, strict=True):
                 tower = _tower(of_user, part, layers, fitting).mv(output).numpy()
                 row[first - start : last - start] = self.linear.block(np.array([user]), first, last)[0] + tower
@@ -240,8 +239,8 @@ class NeuMFScores:
 def _tower(
     of_user: Tensor, of_items: Tensor, layers: Sequence[tuple[Tensor, Tensor]], tiles: Sequence[Tensor]
 ) -> Tensor:
-    """The last hidden layer of one user with each of some items; the layers are written to ``tiles``."""
-    # torch and not numpy here: it adds the bias while it multiplies, and its ReLU is faster.
+    """Last hidden layer of one user with each of several items. All layers are written to ``tiles``."""
+    # torch instead of NumPy: it adds the bias while it multiplies, and its ReLU is faster.
     hidden = torch.add(of_items, of_user, out=tiles[0]).relu_()
     for (weight, bias), tile in zip(layers, tiles[1:], strict=True):
         hidden = torch.addmm(bias, hidden, weight, out=tile).relu_()

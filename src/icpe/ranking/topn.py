@@ -1,24 +1,25 @@
 """Exact top-n over all items, in chunks of users and tiles of items.
 
-A full table of scores never exists: a chunk of users meets one tile of items after the other, and what is kept is
-a list per user. The lists depend on the scores alone, not on how they were cut.
+The full table of scores is never held in memory: for each chunk of users, tiles of items are scored one after the
+other, and only the best items are kept. The lists depend on the scores alone, not on this division.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
 from icpe.kernels import WORTH_COMPILING
-from icpe.ranking.chunk import TILE, Chunk, hidden_items
+from icpe.ranking.chunk import Blocks, Chunk, hidden_items
 from icpe.ranking.exact import best_exactly, exact_of
 from icpe.ranking.lists import Lists
 from icpe.ranking.tables import ScoreTable
 from icpe.types import BoolArray, IntArray
 
-CHUNK = 512  # users: enough for a matrix product to run at full speed
-_COPIES = 4  # a model may need a few arrays of a block's size to compute it
+_COPIES = 4  # a model may need a few arrays of the size of a block to compute it
+_DEFAULT_BLOCKS = Blocks()
 
 
 def top_n(
@@ -28,26 +29,28 @@ def top_n(
     hide: Sequence[Interactions] = (),
     allow: IntArray | None = None,
     memory_mb: int = 256,
+    blocks: Blocks = _DEFAULT_BLOCKS,
 ) -> Lists:
-    """The ``n`` items with the highest scores for each user, the best first.
+    """Lists of the ``n`` items with the highest scores for each user, the best first.
 
-    Of equal scores the smaller item code comes first. A score of -inf is never listed. Where fewer than ``n`` items
-    are left, the list ends with item -1 and score -inf.
+    Ties are broken by the smaller item code. Items with a score of -inf are never listed. A list with fewer than ``n``
+    items is padded with item -1 and score -inf.
 
     Args:
-        scores: the table.
+        scores: table of scores.
         users: integers [lists], user codes in any order.
         n: length of the lists.
-        hide: logs, in the codes of the table, whose pairs may not be listed: the training part, say.
-        allow: item codes to which lists are restricted; None for all items.
-        memory_mb: limit of the working memory, beside the lists themselves and what the table holds.
+        hide: logs in the codes of the table whose pairs must not be listed, for example the training part.
+        allow: item codes to which the lists are restricted, or None for all items.
+        memory_mb: limit of the working memory, in addition to the lists and the table.
+        blocks: how the work is divided. It does not change the lists.
 
     Raises:
         IcpeError: a score is NaN.
-        DataError: codes or logs do not fit the table.
+        DataError: codes or logs do not match the table.
         ConfigError: ``n`` or ``memory_mb`` is below 1.
     """
-    chunks = list(stream_top_n(scores, users, n, hide, allow, memory_mb))
+    chunks = list(stream_top_n(scores, users, n, hide, allow, memory_mb, blocks))
     if len(chunks) == 1:
         return chunks[0]
     empty = Lists(np.empty(0, np.int32), np.empty((0, n), np.int32), np.empty((0, n), np.float32))
@@ -66,13 +69,15 @@ def stream_top_n(
     hide: Sequence[Interactions] = (),
     allow: IntArray | None = None,
     memory_mb: int = 256,
+    blocks: Blocks = _DEFAULT_BLOCKS,
 ) -> Iterator[Lists]:
-    """The lists of :func:`top_n` by chunks of users, for writing the lists of everybody with bounded memory."""
+    """Yield the lists of :func:`top_n` in chunks of users, so that the lists of all users fit in bounded memory."""
     _check(scores, n, hide, memory_mb)
     users = _codes(users, scores.users, "user")
     allowed = None if allow is None else _mask(_codes(allow, scores.items, "item"), scores.items)
-    small = len(users) * scores.items < WORTH_COMPILING
-    return _stream(scores, users, n, hide, allowed, memory_mb << 20, small)
+    if blocks.compiled is None:
+        blocks = replace(blocks, compiled=len(users) * scores.items >= WORTH_COMPILING)
+    return _stream(scores, users, n, hide, allowed, memory_mb << 20, blocks)
 
 
 def _stream(
@@ -82,26 +87,27 @@ def _stream(
     hide: Sequence[Interactions],
     allowed: BoolArray | None,
     memory: int,
-    small: bool,
+    blocks: Blocks,
 ) -> Iterator[Lists]:
-    width = scores.items if small else min(TILE, scores.items)
-    rows = max(1, min(CHUNK, memory // (4 * _COPIES * (width + n))))
-    exact = exact_of(scores, compiled=not small)
+    compiled = bool(blocks.compiled)
+    width = min(blocks.items, scores.items) if compiled else scores.items
+    rows = max(1, min(blocks.users, memory // (4 * _COPIES * (width + n))))
+    exact = exact_of(scores, compiled)
     for begin in range(0, len(users), rows):
         part = users[begin : begin + rows]
-        chunk = Chunk(part, *hidden_items(hide, part), allowed, compiled=not small)
+        chunk = Chunk(part, *hidden_items(hide, part), allowed, compiled, blocks.items)
         yield Lists(part, *(chunk.best(scores, n) if exact is None else best_exactly(chunk, scores, exact, n)))
 
 
 def _check(scores: ScoreTable, n: int, hide: Sequence[Interactions], memory_mb: int) -> None:
     for name, value in (("n", n), ("memory_mb", memory_mb)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"{name} is {value!r}; expected a whole number from 1 up")
+            raise ConfigError(f"{name} is {value!r}; expected an integer of at least 1")
     for log in hide:
         if (len(log.users), len(log.items)) != (scores.users, scores.items):
             raise DataError(
-                f"a log to hide has {len(log.users):,} users and {len(log.items):,} items, the scores have "
-                f"{scores.users:,} and {scores.items:,}; take parts of one split, which share their codes"
+                f"a log to hide has {len(log.users):,} users and {len(log.items):,} items, but the scores have "
+                f"{scores.users:,} and {scores.items:,}; expected equal numbers. Use parts of the same split"
             )
 
 
@@ -110,7 +116,7 @@ def _codes(codes: IntArray, size: int, what: str) -> IntArray:
     if codes.size == 0:
         return np.empty(0, np.int32)
     if codes.ndim != 1 or not np.issubdtype(codes.dtype, np.integer):
-        raise DataError(f"{what} codes must be integers in one row; found {codes.dtype} of shape {codes.shape}")
+        raise DataError(f"{what} codes must be a vector of integers; found {codes.dtype} of shape {codes.shape}")
     if codes.min() < 0 or codes.max() >= size:
         raise DataError(f"{what} codes run from {codes.min()} to {codes.max()}; expected 0 to {size - 1}")
     return codes.astype(np.int32, copy=False)

@@ -1,4 +1,4 @@
-"""The model as a thing: train it, ask it, keep it."""
+"""The trained model: recommend, find similar items, fold in new users, evaluate and save."""
 
 from icpe.recommender.evaluation import evaluate, evaluate_part
 from icpe.recommender.fitting import fit

@@ -6,27 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from icpe.data.interactions import Interactions
 from icpe.errors import DataError
 from icpe.metrics import Evaluation, evaluate_lists
 from icpe.metrics.given import head_among, read_lists
 from icpe.ranking import Lists, top_n
+from icpe.recommender.hidden import Part, hidden_for
 from icpe.recommender.model import Model
 from icpe.split.parts import Parts
 
 
 def evaluate(model: Model | Any, parts: Parts, n: Sequence[int] = (20,), per_user: bool = False) -> Evaluation:
-    """Accuracy and debiasing on the test part, overall and for head and niche items.
+    """Evaluate accuracy and exposure on the test part, overall and for head and niche items.
 
-    A model ranks all items with those of training and validation hidden, for every user with test items. Lists from
-    elsewhere are taken as they are, whatever they hold; users without a list or without test items are not counted.
+    A model ranks all items for every user with test items, with training and validation items hidden. Lists from
+    elsewhere are evaluated as they are; users without a list or without test items are not counted.
 
     Args:
         model: a trained model; or recommendations of any other library: a frame of polars, pandas or Arrow, or a file,
             with ``user_id, item_id`` and ``rank`` or ``score``, as :func:`icpe.metrics.given.read_lists` takes them.
-        parts: of the split the model was trained on.
+        parts: parts of the split that the model was trained on.
         n: list lengths.
-        per_user: give values of every user too.
+        per_user: whether to return the values of every user too.
 
     Raises:
         DataError: the parts have other users or items than the model was trained on, or no user of the lists has test
@@ -34,11 +34,11 @@ def evaluate(model: Model | Any, parts: Parts, n: Sequence[int] = (20,), per_use
     """
     if not isinstance(model, Model):
         return _evaluate_given(model, parts, n, per_user)
-    return evaluate_part(model, parts.test, parts.train, [parts.train, parts.valid], n, per_user)
+    return evaluate_part(model, parts, "test", n, per_user)
 
 
 def _evaluate_given(recommendations: Any, parts: Parts, n: Sequence[int], per_user: bool) -> Evaluation:
-    """Judge lists from elsewhere; items they show that are not in training count as niche."""
+    """Evaluate lists from elsewhere; items that are not in training count as niche."""
     given = read_lists(recommendations, parts.train)
     train, test = (replace(part, items=given.items, item_info=None) for part in (parts.train, parts.test))
     lists = given.cut(max(n))
@@ -48,18 +48,14 @@ def _evaluate_given(recommendations: Any, parts: Parts, n: Sequence[int], per_us
 
 
 def evaluate_part(
-    model: Model,
-    held: Interactions,
-    train: Interactions,
-    hide: Sequence[Interactions],
-    n: Sequence[int] = (20,),
-    per_user: bool = False,
+    model: Model, parts: Parts, part: Part, n: Sequence[int] = (20,), per_user: bool = False
 ) -> Evaluation:
-    """:func:`evaluate` for any held-out part and any hidden ones."""
+    """Evaluate a model on the validation or the test part; see :func:`evaluate`."""
+    train, held = parts.train, parts.valid if part == "valid" else parts.test
     if not (train.users.equals(model.log.users) and train.items.equals(model.log.items)):
         raise DataError(
             "these parts have other users or items than the model was trained on; evaluate on its own split"
         )
     users = np.flatnonzero(held.user_counts).astype(np.int32)
-    lists = top_n(model.scores, users, min(max(n), len(train.items)), hide=hide)
+    lists = top_n(model.scores, users, min(max(n), len(train.items)), hide=hidden_for(part, train, parts.valid))
     return evaluate_lists(lists, held, train, n=n, per_user=per_user)

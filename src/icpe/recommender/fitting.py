@@ -10,26 +10,33 @@ from icpe.errors import DataError
 from icpe.metrics import evaluate_lists
 from icpe.ranking import top_n
 from icpe.ranking.tables import ScoreTable
+from icpe.recommender.hidden import hidden_for
 from icpe.recommender.model import Model
 from icpe.split.parts import recode
 from icpe.train import Trainer, TrainSettings
 from icpe.train.loop import Validate
-from icpe.train.method import Method, make_from_settings
+from icpe.train.method import TrainingMethod
 
-DEPTH = 20  # of the lists that validation looks at
+DEPTH = 20  # length of the lists at validation
 
 
-def fit(method: Method, train: Interactions, valid: Interactions | None = None, rng: int = 0, **settings: Any) -> Model:
-    """Train a method; :meth:`icpe.methods.Method.fit` leads here."""
-    made: TrainSettings = make_from_settings(TrainSettings, {**method.train_defaults(), **settings}, "fit")
-    method = copy.deepcopy(method)  # the model keeps it: a second fit must not change the first one's model
-    trainer = Trainer(method, train, rng, made, validator(train, valid))
+def fit(
+    method: TrainingMethod, train: Interactions, valid: Interactions | None = None, seed: int = 0, **settings: Any
+) -> Model:
+    """Train a method and return the model; :meth:`icpe.methods.Method.fit` calls this."""
+    loop = TrainSettings.parse({**method.train_defaults(), **settings}, "fit")
+    method = copy.deepcopy(method)  # the model keeps it, and a second fit must not change the first model
+    trainer = Trainer(method, train, seed, loop, validator(train, valid))
     trainer.run()
     return Model(method.cpu(), train)
 
 
 def validator(train: Interactions, valid: Interactions | None) -> Validate | None:
-    """A function that measures scores on the validation part, training items hidden; None without validation data."""
+    """Return a function that evaluates scores on the validation part, or None without validation data.
+
+    Raises:
+        DataError: no validation pair has a user and an item of the training data.
+    """
     if valid is None or len(valid) == 0:
         return None
     if not (valid.users.equals(train.users) and valid.items.equals(train.items)):
@@ -40,7 +47,7 @@ def validator(train: Interactions, valid: Interactions | None) -> Validate | Non
     users = np.flatnonzero(held.user_counts).astype(np.int32)
 
     def validate(scores: ScoreTable) -> dict[str, float]:
-        lists = top_n(scores, users, min(DEPTH, len(train.items)), hide=[train])
+        lists = top_n(scores, users, min(DEPTH, len(train.items)), hide=hidden_for("valid", train, held))
         return evaluate_lists(lists, held, train, n=[DEPTH]).values
 
     return validate

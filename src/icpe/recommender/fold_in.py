@@ -1,21 +1,22 @@
-"""A representation for somebody the model has not seen."""
+"""Representations of users who were not in the training data."""
 
 import numpy as np
 import torch
 
-from icpe.train.method import Method
+from icpe.train.abilities import item_bias, score_user, user_loss
+from icpe.train.method import TrainingMethod
 from icpe.types import FloatArray, IntArray
 
 _STEPS = 200
 _LR = 0.05
-_PULL = 1e-3  # towards the average user, so that one item does not decide everything
+_PULL = 1e-3  # pull towards the average user, so that one item does not decide everything
 
 
-def fold_in_user(method: Method, history: IntArray) -> FloatArray:
-    """Scores of all items for a new user with this history, float32 [items].
+def fold_in_user(method: TrainingMethod, history: IntArray) -> FloatArray:
+    """Return the scores of all items for a new user with this history, float32 [items].
 
     The representation starts at the mean of all users and minimises the method's own loss of the history against all
-    other items, everything else fixed. All items stand in for the sampled ones, so nothing is random.
+    other items, while everything else is fixed. All items take the place of sampled negatives, so nothing is random.
     """
     with torch.no_grad():
         users, items = (one.detach() for one in method.backbone.reps())
@@ -25,10 +26,10 @@ def fold_in_user(method: Method, history: IntArray) -> FloatArray:
     new = centre.clone().requires_grad_()
     optimizer = torch.optim.Adam([new], lr=_LR * float(users.std()) / 0.1)
     for _ in range(_STEPS):
-        scores = method.score_user(new, items)
-        loss = method.user_loss(scores[seen], scores[~seen]) + _PULL * (new - centre).square().sum()
+        scores = score_user(method, new, items)
+        loss = user_loss(method, scores[seen], scores[~seen]) + _PULL * (new - centre).square().sum()
         (new.grad,) = torch.autograd.grad(loss, new)  # not backward(), which would also fill the model's gradients
         optimizer.step()
     with torch.no_grad():
-        scores, bias = method.score_user(new, items), method.item_bias()
+        scores, bias = score_user(method, new, items), item_bias(method)
         return (scores if bias is None else scores + bias).float().numpy().copy()

@@ -1,4 +1,4 @@
-"""A trained model: lists, scores and vectors, with the caller's ids."""
+"""A trained model: lists, scores and vectors, with the ids of the caller."""
 
 import copy
 import warnings
@@ -11,13 +11,14 @@ import polars as pl
 import torch
 
 from icpe import columns as col
-from icpe.data.coding import positions
 from icpe.data.interactions import Interactions
+from icpe.data.lookup import positions
 from icpe.errors import ConfigError, DataError
 from icpe.ranking import Lists, stream_top_n, top_n
 from icpe.ranking.tables import DotScores, ScoreTable
 from icpe.recommender.fold_in import fold_in_user
-from icpe.train.method import Method, refuse_unknown
+from icpe.suggest import unknown_name
+from icpe.train.method import TrainingMethod
 from icpe.types import FloatArray, IntArray
 
 Ids = Sequence[Any] | pl.Series
@@ -27,16 +28,16 @@ SIMILAR = "similar_item_id"
 
 
 class Model:
-    """What :meth:`Method.fit` returns and :func:`icpe.load` reads.
+    """A trained model. :meth:`Method.fit` returns it and :func:`icpe.load` reads it.
 
     Attributes:
         method: the trained method, in evaluation mode on the CPU.
-        log: the training data: ids, names, and what each user has used.
+        log: the training data: ids, names, and the items that each user has used.
     """
 
-    def __init__(self, method: Method, log: Interactions) -> None:
+    def __init__(self, method: TrainingMethod, log: Interactions) -> None:
         self.method, self.log = method.eval(), log
-        method.zero_grad(set_to_none=True)  # what the last step left takes as much memory as the parameters
+        method.zero_grad(set_to_none=True)  # the gradients of the last step take as much memory as the parameters
         self._scores: ScoreTable | None = None
 
     def __repr__(self) -> str:
@@ -47,23 +48,24 @@ class Model:
 
     @property
     def scores(self) -> ScoreTable:
-        """The scores that rank items, by codes."""
+        """The scores that rank items, by user and item codes."""
         if self._scores is None:
             with torch.no_grad():
                 self._scores = self.method.scores()
         return self._scores
 
     def adjusted(self, **settings: Any) -> "Model":
-        """The same model with other settings of ranking, such as ``beta`` of ICPE; nothing is trained anew.
+        """Return the same model with other ranking settings, such as ``beta`` of ICPE. Nothing is trained again.
 
         Raises:
-            ConfigError: the method has no such setting, or it is fixed by training.
+            ConfigError: the method has no such setting, the setting is fixed by training, or the value is wrong.
         """
-        refuse_unknown(settings, self.method.serving, f"ranking with {self.method.name!r}")
-        method = copy.copy(self.method)  # parameters are shared
-        checked = type(method)(method.backbone, **{**method.settings(), **settings})
+        changeable = [one.name for one in self.method.Settings.declared() if one.ranking]
         for name in settings:
-            setattr(method, name, getattr(checked, name))
+            if name not in changeable:
+                raise unknown_name(f"ranking setting of {self.method.name!r}", name, changeable)
+        method = copy.copy(self.method)  # parameters are shared
+        method.settings = method.settings.replace(**settings)
         return Model(method, self.log)
 
     def recommend(
@@ -76,22 +78,22 @@ class Model:
         exclude: Ids | None = None,
         unknown: Unknown = "raise",
     ) -> pl.DataFrame:
-        """The n best items of each user.
+        """Return the n best items of each user.
 
         Args:
-            users: ids; None for all.
-            n: length of the lists; shorter where fewer items are left.
-            hide_seen: leave out what the user has used in training.
-            items: only these.
-            exclude: none of these.
-            unknown: what to do with users that are not in training: ``raise``, ``warn`` (and leave out), ``ignore``
-                (leave out), ``popular`` (the most popular items; the score is the number of users).
+            users: user ids; None for all users.
+            n: length of the lists. A list is shorter where fewer items are left.
+            hide_seen: whether to leave out the items that a user has used in training.
+            items: recommend only these items.
+            exclude: recommend none of these items; items that the model does not know are ignored.
+            unknown: what to do with users who are not in the training data: ``raise`` an error, ``warn`` and leave them
+                out, ``ignore`` them, or recommend the most ``popular`` items (the score is the number of users).
 
         Returns:
-            A frame ``user_id, item_id, score, rank``, users in the order given (unknown ones last), ranks from 1.
+            A frame ``user_id, item_id, score, rank``; users in the given order, unknown ones last; ranks start at 1.
 
         Raises:
-            DataError: an unknown user or item, or ids of the wrong type.
+            DataError: a user or an item of ``items`` is unknown, or ids have the wrong type.
         """
         frames = self.stream(users, n, hide_seen=hide_seen, items=items, exclude=exclude, unknown=unknown)
         return pl.concat(frames)
@@ -106,7 +108,7 @@ class Model:
         exclude: Ids | None = None,
         unknown: Unknown = "raise",
     ) -> Iterator[pl.DataFrame]:
-        """:meth:`recommend` piece by piece, for more users than fit into memory."""
+        """Yield the frame of :meth:`recommend` in pieces, for more users than fit into memory."""
         _check_n(n)
         if unknown not in get_args(Unknown):
             raise ConfigError(f"unknown is {unknown!r}; expected one of {', '.join(get_args(Unknown))}")
@@ -116,14 +118,14 @@ class Model:
         strangers = ids.filter(pl.Series(codes < 0))
         self._meet(strangers, unknown)
         hide = [self.log] if hide_seen else []
-        yield self._frame(Lists(np.empty(0, np.int32), np.empty((0, n), np.int32), np.empty((0, n), np.float32)))
+        yield Lists.empty(n).to_frame(self.log.users, self.log.items)
         for lists in stream_top_n(self.scores, codes[codes >= 0].astype(np.int32), n, hide=hide, allow=allow):
-            yield self._frame(lists)
+            yield lists.to_frame(self.log.users, self.log.items)
         if unknown == "popular" and len(strangers):
             yield self._popular(strangers, n, allow)
 
     def score(self, users: Ids, items: Ids) -> FloatArray:
-        """Scores of pairs, float32 [pairs]: the first user with the first item, and so on."""
+        """Return the scores of pairs, float32 [pairs]: the first user with the first item, and so on."""
         user = self._codes(users, self.log.users, "user")
         item = self._codes(items, self.log.items, "item")
         if len(user) != len(item):
@@ -135,7 +137,7 @@ class Model:
         return found
 
     def similar_items(self, items: Ids, n: int = 20) -> pl.DataFrame:
-        """The n items nearest to each given one, by the cosine of their representations.
+        """Return the n items nearest to each given one, by the cosine of their representations.
 
         Returns:
             A frame ``item_id, similar_item_id, score, rank``; an item is not similar to itself.
@@ -158,9 +160,9 @@ class Model:
         return frame.with_columns(place).filter(pl.col(col.RANK) <= n)
 
     def fold_in(self, history: Ids, n: int = 20, *, hide_seen: bool = True) -> pl.DataFrame:
-        """Lists for somebody new from the items they have used, without training anew.
+        """Recommend items to a new user from the items they have used, without training again.
 
-        The new user's representation is the one that fits the history best while everything else stays.
+        The new user gets the representation that fits the history best while everything else is fixed.
 
         Returns:
             A frame ``item_id, score, rank``.
@@ -178,10 +180,10 @@ class Model:
         return pl.DataFrame({col.ITEM: self.log.items.gather(best), col.SCORE: scores[best], col.RANK: rank})
 
     def vectors(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Users and items as frames ``user_id, vector`` and ``item_id, vector``; the inner product is the score.
+        """Return users and items as frames ``user_id, vector`` and ``item_id, vector``; the inner product is the score.
 
         Raises:
-            ConfigError: the scores of this model are no inner products (NeuMF).
+            ConfigError: the scores of this model are not inner products (NeuMF).
         """
         table = self.scores
         if not isinstance(table, DotScores):
@@ -198,23 +200,10 @@ class Model:
         )
 
     def save(self, folder: Path | str) -> None:
-        """Write the model into a folder; :func:`icpe.load` reads it."""
+        """Write the model into a folder, from which :func:`icpe.load` reads it."""
         from icpe.recommender.store import save_model
 
         save_model(self, Path(folder))
-
-    def _frame(self, lists: Lists) -> pl.DataFrame:
-        there = lists.items.ravel() >= 0
-        users = np.repeat(lists.users, lists.items.shape[1])[there]
-        rank = np.tile(np.arange(1, lists.items.shape[1] + 1, dtype=np.int32), len(lists.users))[there]
-        return pl.DataFrame(
-            {
-                col.USER: self.log.users.gather(users),
-                col.ITEM: self.log.items.gather(lists.items.ravel()[there]),
-                col.SCORE: lists.scores.ravel()[there],
-                col.RANK: rank,
-            }
-        )
 
     def _allowed(self, items: Ids | None, exclude: Ids | None) -> IntArray | None:
         if items is None and exclude is None:
@@ -223,7 +212,8 @@ class Model:
         if items is not None:
             allowed = np.unique(self._codes(items, self.log.items, "item"))
         if exclude is not None:
-            allowed = np.setdiff1d(allowed, self._codes(exclude, self.log.items, "item"))
+            # A list of items that are out of stock always contains some that the model has never seen.
+            allowed = np.setdiff1d(allowed, positions(_series(exclude, self.log.items, "item"), self.log.items))
         return allowed
 
     def _codes(self, ids: Ids, known: pl.Series, what: str) -> IntArray:

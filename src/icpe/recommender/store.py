@@ -16,7 +16,7 @@ from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically, write_json
 from icpe.recommender.model import Model
 from icpe.rng import stream
-from icpe.train.method import Method
+from icpe.train.method import TrainingMethod
 
 FORMAT = 1
 PARAMETERS, SETTINGS = "model.safetensors", "model.json"
@@ -40,8 +40,8 @@ def save_model(model: Model, folder: Path) -> None:
     }
     content = {
         "format": FORMAT,
-        "backbone": {"name": method.backbone.name, "settings": method.backbone.settings()},
-        "method": {"name": method.name, "settings": method.settings()},
+        "backbone": {"name": method.backbone.name, "settings": method.backbone.settings.as_dict()},
+        "method": {"name": method.name, "settings": method.settings.as_dict()},
         "users": len(log.users),
         "items": len(log.items),
         "pairs": len(log),
@@ -60,7 +60,7 @@ def save_model(model: Model, folder: Path) -> None:
     write_json(folder / SETTINGS, content)
 
 
-Rebuild = Callable[[dict[str, Any], dict[str, Any]], Method]
+Rebuild = Callable[[dict[str, Any], dict[str, Any]], TrainingMethod]
 
 
 def read_model(folder: Path, rebuild: Rebuild) -> Model:
@@ -72,6 +72,7 @@ def read_model(folder: Path, rebuild: Rebuild) -> Model:
             and ``settings``.
 
     Raises:
+        ConfigError: the model needs a backbone or a method that is not known here.
         DataError: a file is missing or damaged, or of another version.
     """
     content = _read_settings(folder / SETTINGS)
@@ -80,7 +81,7 @@ def read_model(folder: Path, rebuild: Rebuild) -> Model:
     except (KeyError, TypeError) as error:
         raise DataError(f"{folder / SETTINGS} is damaged: {type(error).__name__} {error}") from error
     except ConfigError as error:
-        raise DataError(f"{folder / SETTINGS} asks for something this version does not have: {error}") from error
+        raise ConfigError(f"{folder} holds a model that cannot be rebuilt here: {error}") from error
     log = _read_log(folder)
     for name, found in (("users", len(log.users)), ("items", len(log.items)), ("pairs", len(log))):
         if content.get(name, found) != found:
@@ -105,7 +106,8 @@ def _read_settings(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged: {error}") from error
     if version != FORMAT:
-        raise DataError(f"{path} has format {version}, this version of icpe reads up to {FORMAT}; use a newer icpe")
+        remedy = "use a newer icpe" if isinstance(version, int) and version > FORMAT else "train the model again"
+        raise DataError(f"{path} has format {version!r}, this version of icpe reads format {FORMAT}; {remedy}")
     return content
 
 

@@ -1,5 +1,1 @@
-"""Pictures and pages that show what a log, a model or anybody's recommendations look like."""
-
-from icpe.report.auditing import Audit, audit
-
-__all__ = ["Audit", "audit"]
+"""HTML pages and figures. Nothing is measured here: pages show what runs, comparisons and audits have found."""

@@ -2,29 +2,43 @@
 
 import inspect
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tomli_w
+from pydantic import Field
 
-from icpe.backbones import make_backbone
+from icpe.backbones import MF, Backbone, make_backbone
 from icpe.data import open_log
-from icpe.data.datasets.catalogue import CATALOGUE
+from icpe.data.datasets import CATALOGUE
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
-from icpe.files import write_atomically
+from icpe.files import write_text
 from icpe.methods import Method, make_method
+from icpe.runs.earlier_versions import renamed
+from icpe.runs.plugins import load_plugins
 from icpe.runs.presets import find_preset
-from icpe.split import Parts, chronological, given, random, unbiased
+from icpe.settings import Settings, setting
+from icpe.split import KINDS, Parts, cut, given
+from icpe.suggest import unknown_name
 from icpe.train import TrainSettings
-from icpe.train.method import make_from_settings, refuse_unknown
+from icpe.train.method import TrainingMethod
 
 SECTIONS = ("data", "split", "backbone", "method", "train", "evaluate")
 _DATA = ("train", "valid", "test", "k_core", "data_dir", *inspect.signature(Interactions.read).parameters)
 
 _PATHS = ("source", "train", "valid", "test", "data_dir", "item_info")
+
+
+class EvaluateSettings(Settings):
+    """Settings of the evaluation."""
+
+    n: tuple[Annotated[int, Field(ge=1)], ...] = setting(
+        (20,), "List lengths to evaluate.", expected="list lengths such as 20 or [10, 20]"
+    )
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,7 @@ class RunConfig:
             what the sections say wins over it.
         train: ``seed`` and the settings of the loop.
         evaluate: ``n``, the list lengths.
+        plugins: Python files with further backbones and methods; they are not written to the file.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -48,6 +63,7 @@ class RunConfig:
     method: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)
     evaluate: dict[str, Any] = field(default_factory=dict)
+    plugins: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> "RunConfig":
@@ -58,15 +74,16 @@ class RunConfig:
             raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
         for name, values in content.items():
             if name not in SECTIONS or not isinstance(values, dict):
-                near = get_close_matches(name, SECTIONS, n=1)
-                hint = f"; did you mean [{near[0]}]?" if near else f"; there are {', '.join(SECTIONS)}"
-                raise ConfigError(f"{path} has no section [{name}]{hint}")
+                raise ConfigError(f"{path}: {unknown_name('section', name, SECTIONS)}")
+        if "name" in content.get("method", {}):
+            content["method"] = renamed(content["method"]["name"], content["method"])
         return cls(**content)
 
     def updated(self, section: str, values: dict[str, Any]) -> "RunConfig":
         """With some values of a section replaced; those that are None are left as they were."""
         given_values = {key: value for key, value in values.items() if value is not None}
-        return replace(self, **{section: {**getattr(self, section), **given_values}})
+        changed: dict[str, Any] = {section: {**getattr(self, section), **given_values}}
+        return replace(self, **changed)
 
     @property
     def seed(self) -> int:
@@ -79,16 +96,14 @@ class RunConfig:
     @property
     def depths(self) -> list[int]:
         """List lengths to evaluate."""
-        refuse_unknown(self.evaluate, ["n"], "[evaluate]")
-        found = self.evaluate.get("n", [20])
-        depths = list(found) if isinstance(found, list | tuple) else [found]
-        if not depths or not all(isinstance(n, int) and n > 0 for n in depths):
-            raise ConfigError(f"evaluate.n is {found!r}; expected list lengths such as 20 or [10, 20]")
-        return depths
+        values = {key: [value] if isinstance(value, int) else value for key, value in self.evaluate.items()}
+        return list(EvaluateSettings.parse(values, "[evaluate]").n)
 
     def open_parts(self, progress: bool = False) -> Parts:
         """Read the log and cut it, or read the given parts."""
-        refuse_unknown(self.data, _DATA, "[data]")
+        for name in self.data:
+            if name not in _DATA:
+                raise unknown_name("setting of [data]", name, _DATA)
         options = dict(self.data)
         source, k_core, data_dir = (options.pop(name, None) for name in ("source", "k_core", "data_dir"))
         parts = {name: options.pop(name, None) for name in ("train", "valid", "test")}
@@ -100,21 +115,14 @@ class RunConfig:
             return given(parts["train"], parts["valid"], parts["test"], **options)
         if source is None:
             raise ConfigError("no data: name a file, a folder or a data set, or give --train, --valid and --test")
-        log = open_log(source, data_dir, progress, **options)
-        if k_core is None and source in CATALOGUE:
-            k_core = CATALOGUE[source].k_core
-        return self._cut(log if k_core is None else log.k_core(k_core))
+        return self._cut(open_log(source, data_dir, k_core=k_core, progress=progress, **options))
 
-    def _cut(self, log: Any) -> Parts:
-        kinds = {"unbiased": unbiased, "chronological": chronological, "random": random}
+    def _cut(self, log: Interactions) -> Parts:
         settings = dict(self.split)
         kind = settings.pop("kind", "unbiased")
-        if kind not in kinds:
-            raise ConfigError(f"split.kind is {kind!r}; expected one of {', '.join(kinds)}")
-        if kind != "chronological":
+        if kind in KINDS and "seed" in KINDS[kind].model_fields:
             settings.setdefault("seed", self.seed)
-        made: Parts = make_from_settings(kinds[kind], settings, f"split {kind!r}", log)  # type: ignore[arg-type]
-        return made
+        return cut(log, kind, **settings)
 
     def expanded(self) -> "RunConfig":
         """With the settings of the preset written out, under those given here.
@@ -127,38 +135,79 @@ class RunConfig:
             return self
         found = find_preset(preset, self.method.get("name", "normal"), self.backbone.get("name", "mf"))
         named = replace(self, method={key: value for key, value in self.method.items() if key != "preset"})
-        return replace(named, **{section: {**found[section], **getattr(named, section)} for section in found})
+        merged: dict[str, Any] = {section: {**found[section], **getattr(named, section)} for section in found}
+        return replace(named, **merged)
 
     def make_method(self) -> Method:
-        """The method on its backbone, not trained yet."""
+        """Return the method on its backbone, not trained yet.
+
+        Raises:
+            ConfigError: names everything that is wrong with either of them.
+        """
+        load_plugins(self.plugins)
         config = self.expanded()
         backbone, method = dict(config.backbone), dict(config.method)
-        made = make_backbone(backbone.pop("name", "mf"), **backbone)
-        return make_method(method.pop("name", "normal"), made, **method)
+        mistakes: list[str] = []
+        with _collected(mistakes):
+            made: Backbone = MF()  # takes the place of a backbone with mistakes, to find those of the method too
+            name = method.pop("name", "normal")
+            with _collected(mistakes):
+                made = make_backbone(backbone.pop("name", "mf"), **backbone)
+            found = make_method(name, made, **method)
+        if mistakes:
+            raise ConfigError("\n".join(mistakes))
+        return found
 
-    def train_settings(self, method: Method) -> TrainSettings:
-        """Settings of the loop: the method's defaults, the preset's, and what is said here."""
+    def prepare(self) -> tuple[Method, TrainSettings, list[int]]:
+        """Return the method, the settings of the loop and the list lengths, before any data are read.
+
+        Raises:
+            ConfigError: names everything that is wrong, one mistake per line.
+        """
+        mistakes: list[str] = []
+        with _collected(mistakes):
+            method = self.make_method()
+        defaults = {} if mistakes else method.train_defaults()
+        with _collected(mistakes):
+            loop = self._loop_settings(defaults)
+        with _collected(mistakes):
+            depths = self.depths
+        if mistakes:
+            raise ConfigError("\n".join(mistakes))
+        return method, loop, depths
+
+    def train_settings(self, method: TrainingMethod) -> TrainSettings:
+        """Return the settings of the loop: those given here, then those of the preset, then the method's defaults."""
+        return self._loop_settings(method.train_defaults())
+
+    def _loop_settings(self, defaults: dict[str, Any]) -> TrainSettings:
         values = {key: value for key, value in self.expanded().train.items() if key != "seed"}
-        values = {**method.train_defaults(), **values}
-        made: TrainSettings = make_from_settings(TrainSettings, values, "[train]")
-        return made
+        return TrainSettings.parse({**defaults, **values}, "[train]")
 
     def effective(self, method: Method, settings: TrainSettings) -> dict[str, dict[str, Any]]:
         """All values in effect by section, defaults included."""
         return {
             "data": {key: _from_anywhere(key, value) for key, value in self.data.items()},
             "split": self.split,
-            "backbone": {"name": method.backbone.name, **method.backbone.settings()},
+            "backbone": {"name": method.backbone.name, **method.backbone.settings.as_dict()},
             # TOML has no null: what is None here is left to the method again.
-            "method": {"name": method.name, **{k: v for k, v in method.settings().items() if v is not None}},
+            "method": {"name": method.name, **{k: v for k, v in method.settings.as_dict().items() if v is not None}},
             "train": {"seed": self.seed, **settings.as_dict()},
             "evaluate": {"n": self.depths},
         }
 
     def write(self, path: Path, method: Method, settings: TrainSettings) -> None:
         """Write all values in effect."""
-        text = tomli_w.dumps(self.effective(method, settings))
-        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
+        write_text(path, tomli_w.dumps(self.effective(method, settings)))
+
+
+@contextmanager
+def _collected(mistakes: list[str]) -> Iterator[None]:
+    """Collect the message of a ConfigError instead of raising it, so that the user sees all mistakes at once."""
+    try:
+        yield
+    except ConfigError as error:
+        mistakes.append(str(error))
 
 
 def _from_anywhere(key: str, value: Any) -> Any:

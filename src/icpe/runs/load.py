@@ -1,29 +1,34 @@
 """Loading a saved model: the one place where names in a file become methods and backbones."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from icpe.backbones import make_backbone
-from icpe.backbones.base import Backbone
 from icpe.methods import make_method
 from icpe.recommender.model import Model
 from icpe.recommender.store import read_model
-from icpe.train.method import Method
+from icpe.runs.earlier_versions import renamed
+from icpe.runs.plugins import Plugin, load_plugins
+from icpe.train.method import TrainingMethod
 
 
-def load(folder: Path | str, backbone: Backbone | None = None) -> Model:
+def load(folder: Path | str, plugins: Iterable[Plugin] = ()) -> Model:
     """Read a model that :meth:`Model.save` or ``icpe train`` wrote.
 
     Args:
-        folder: of a model or of a run.
-        backbone: for a backbone of your own, an instance with its settings.
+        folder: folder of a model or of a run.
+        plugins: Python files or classes that define the backbone or the method, if they are not part of icpe. A saved
+            folder never loads code by itself.
 
     Raises:
+        ConfigError: the folder needs a backbone or a method that is not known here.
         DataError: a file is missing or damaged, or of another version.
     """
+    load_plugins(plugins)
+    return read_model(Path(folder), _rebuild)
 
-    def rebuild(backbone_record: dict[str, Any], method_record: dict[str, Any]) -> Method:
-        made = backbone or make_backbone(backbone_record["name"], **backbone_record["settings"])
-        return make_method(method_record["name"], made, **method_record["settings"])
 
-    return read_model(Path(folder), rebuild)
+def _rebuild(backbone: dict[str, Any], method: dict[str, Any]) -> TrainingMethod:
+    settings = renamed(method["name"], method["settings"])
+    return make_method(method["name"], make_backbone(backbone["name"], **backbone["settings"]), **settings)

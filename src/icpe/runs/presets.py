@@ -24,7 +24,7 @@ import tomli_w
 
 from icpe.errors import ConfigError
 from icpe.files import write_atomically
-from icpe.methods import find_method
+from icpe.methods import METHODS
 
 SECTIONS = ("backbone", "method", "train")
 _HEADING = (
@@ -49,7 +49,7 @@ def find_preset(name: str, method: str, backbone: str) -> dict[str, dict[str, An
         >>> find_preset("paper", "icpe", "mf")["method"]["loss"]
         'bce'
     """
-    kind, name = find_method(method), str(name)
+    kind, name = METHODS.find(method), str(name)
     if name in kind.presets:
         return {"method": kind.preset(name)}
     try:

@@ -6,22 +6,26 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError, IcpeError
 from icpe.files import write_atomically, write_json
 from icpe.methods import Method
 from icpe.metrics import Evaluation
 from icpe.recommender.evaluation import evaluate_part
 from icpe.recommender.fitting import validator
+from icpe.recommender.hidden import Part
 from icpe.recommender.model import Model
 from icpe.recommender.store import SETTINGS
 from icpe.runs.config import RunConfig
+from icpe.runs.earlier_versions import renamed
 from icpe.runs.load import load
+from icpe.runs.plugins import Plugin
 from icpe.split import Parts
 from icpe.train import Trainer, load_checkpoint, save_checkpoint
 from icpe.train.checkpoint import STATE
@@ -41,11 +45,13 @@ class Run:
         config: what to do.
         folder: where; None keeps nothing.
         on_step: called with the position and the number of steps, e.g. to show progress.
+        on_evaluation: called with the record of each validation.
     """
 
     config: RunConfig
     folder: Path | None = None
     on_step: Callable[[Position, int], None] | None = None
+    on_evaluation: Callable[[dict[str, Any]], None] | None = None
     _interrupted: bool = field(default=False, init=False)
     _saved: float = field(default=0.0, init=False)
 
@@ -64,9 +70,8 @@ class Run:
             KeyboardInterrupt: after Ctrl-C, when the state is saved.
         """
         self._refuse_existing(resume, force)
-        # Mistakes in settings are told before a log is read, which may take long.
-        depths, method = self.config.depths, self.config.make_method()
-        settings = self.config.train_settings(method)
+        # Mistakes in settings are reported before the log is read, which may take long.
+        method, settings, depths = self.config.prepare()
         parts = self.config.open_parts(progress=True)
         trainer = Trainer(method, parts.train, self.config.seed, settings, validator(parts.train, parts.valid))
         identity = self._identity(parts, method, settings.as_dict())
@@ -94,14 +99,14 @@ class Run:
             "training data": parts.manifest["hashes"]["train"],
             "validation data": parts.manifest["hashes"]["valid"],
             "seed": self.config.seed,
-            "backbone": {"name": method.backbone.name, **method.backbone.settings()},
-            "method": {"name": method.name, **method.settings()},
+            "backbone": {"name": method.backbone.name, **method.backbone.settings.as_dict()},
+            "method": {"name": method.name, **_set(method.settings.as_dict())},
             "train": settings,
         }
 
     def _open_folder(self, folder: Path, trainer: Trainer, identity: dict[str, Any], resume: bool) -> None:
         # The identity goes through JSON, as the one it is compared with did: tuples become lists.
-        found = load_checkpoint(folder / CHECKPOINT, json.loads(json.dumps(identity))) if resume else None
+        found = load_checkpoint(folder / CHECKPOINT, json.loads(json.dumps(identity)), _as_today) if resume else None
         kept: list[str] = []
         if resume and found is None and (folder / RESULT).exists():
             raise DataError(
@@ -129,6 +134,8 @@ class Run:
         write_atomically(folder / CURVE, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
 
     def _note(self, trainer: Trainer, identity: dict[str, Any], record: dict[str, Any]) -> None:
+        if self.on_evaluation is not None:
+            self.on_evaluation(record)
         if self.folder is None:
             return
         with (self.folder / CURVE).open("a", encoding="utf-8", newline="\n") as file:
@@ -200,6 +207,14 @@ class Run:
         return {**result, "seconds": round(seconds, 3)}
 
 
+def _as_today(identity: dict[str, Any]) -> dict[str, Any]:
+    """Return the identity of a checkpoint with the present names of settings."""
+    method = identity.get("method")
+    if not isinstance(method, dict) or "name" not in method:
+        return identity
+    return {**identity, "method": _set(renamed(method["name"], method))}
+
+
 def _curve_until(path: Path, step: int) -> list[str]:
     """The lines up to a step; the last one may be half there if the process was killed while it wrote."""
     kept: list[str] = []
@@ -223,12 +238,20 @@ def measure(model: Model, parts: Parts, depths: list[int]) -> dict[str, dict[str
 
 def _evaluations(model: Model, parts: Parts, depths: list[int], per_user: bool = False) -> dict[str, Evaluation]:
     """By part; values of every user are of the test part alone."""
-    hidden = {"valid": [parts.train], "test": [parts.train, parts.valid]}
     return {
-        name: evaluate_part(model, part, parts.train, hidden[name], depths, per_user and name == "test")
-        for name, part in (("valid", parts.valid), ("test", parts.test))
+        name: evaluate_part(model, parts, name, depths, per_user and name == "test")
+        for name, part in _held_out(parts).items()
         if len(part)
     }
+
+
+def _held_out(parts: Parts) -> dict[Part, Interactions]:
+    return {"valid": parts.valid, "test": parts.test}
+
+
+def _set(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that have a value; those that the method or validation chooses have none."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
@@ -240,6 +263,7 @@ def evaluate_run(
     depths: list[int] | None = None,
     data_dir: Path | None = None,
     adjust: dict[str, Any] | None = None,
+    plugins: Iterable[Plugin] = (),
 ) -> dict[str, Any]:
     """Metrics of a saved run, from its model and its data read and cut again.
 
@@ -247,7 +271,8 @@ def evaluate_run(
         folder: of the run.
         depths: list lengths; the run's if None.
         data_dir: where to look first for its data.
-        adjust: other settings of ranking, as :meth:`Model.adjusted` takes them.
+        adjust: other ranking settings, as :meth:`Model.adjusted` takes them.
+        plugins: files or classes of user-defined backbones and methods.
 
     Raises:
         ConfigError: the method has no such setting of ranking.
@@ -258,7 +283,7 @@ def evaluate_run(
         hashes = json.loads((folder / SPLIT).read_text(encoding="utf-8"))["hashes"]
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{folder} holds no finished run ({error}); train with `icpe train … -o {folder}`") from error
-    model = load(folder)
+    model = load(folder, plugins)
     if adjust:
         model = model.adjusted(**adjust)
     config = RunConfig.read(folder / CONFIG).updated("data", {"data_dir": data_dir})

@@ -1,18 +1,33 @@
-"""Splits on which debiasing can be judged.
+"""Splits of a log into training, validation and test parts.
 
-* :func:`unbiased`: held-out interactions spread evenly over items, the split of the paper.
-* :func:`chronological`: one cut in time for everybody; nobody's future is in training.
-* :func:`random`: every interaction with the same chance.
-* :func:`given`: parts somebody else has made.
+* :func:`unbiased`: held-out interactions are spread evenly over items; the split of the paper.
+* :func:`chronological`: the same moments in time separate the parts of all users, so no future is in training.
+* :func:`random`: every interaction has the same chance to be held out.
+* :func:`given`: parts that already exist.
+* :func:`cut`: one of the first three, chosen by its name in ``KINDS``.
 
-Each returns :class:`Parts`, whose users and items are those of its training part, and whose manifest says with
-counts and content hashes what was done.
+Each returns :class:`Parts`. Its users and items are those of the training part, and its manifest records settings,
+counts and content hashes.
 """
 
-from icpe.split._chronological import chronological
-from icpe.split._given import given
-from icpe.split._random import random
-from icpe.split._unbiased import unbiased
+from icpe.split.chronological_split import chronological
+from icpe.split.given_parts import given
+from icpe.split.kinds import cut
 from icpe.split.parts import Parts, load
+from icpe.split.random_split import random
+from icpe.split.settings import KINDS, ChronologicalSettings, RandomSettings, UnbiasedSettings
+from icpe.split.unbiased_split import unbiased
 
-__all__ = ["Parts", "chronological", "given", "load", "random", "unbiased"]
+__all__ = [
+    "KINDS",
+    "ChronologicalSettings",
+    "Parts",
+    "RandomSettings",
+    "UnbiasedSettings",
+    "chronological",
+    "cut",
+    "given",
+    "load",
+    "random",
+    "unbiased",
+]

@@ -1,4 +1,4 @@
-"""Training, validation and test part of one log, and the manifest that pins them."""
+"""Training, validation and test part of a log, and the manifest that identifies them."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from icpe.data.coding import positions
 from icpe.data.interactions import Interactions
+from icpe.data.lookup import positions
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically, write_json
 from icpe.types import IntArray
@@ -23,16 +23,16 @@ PARTS = ("train", "valid", "test")
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Three logs over the users and items of the first.
+    """Three logs that share the users and items of the training part.
 
     Attributes:
-        train: the only part a method may learn from.
-        valid: for early stopping and for choosing settings.
-        test: for the final figures, nothing else.
+        train: the only part that a method may learn from.
+        valid: the part for early stopping and for choosing settings.
+        test: the part for the final metrics only.
         recipe: kind of split and its settings, as in the manifest.
-        moved: how many held-out interactions went back to training because their user or item had none there.
-        dropped: how many were left out, by reason.
-        log: the log that was split, or its content hash where only that is known; None for given parts.
+        moved: number of held-out interactions that returned to training because their user or item had none there.
+        dropped: number of interactions that were left out, by reason.
+        log: the log that was split, or its content hash if only that is known; None for given parts.
     """
 
     train: Interactions
@@ -45,7 +45,7 @@ class Parts:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """Counts, settings and content hashes: the same for the same log and seed on every machine."""
+        """Settings, counts and content hashes. The same log and settings give the same manifest on every machine."""
         return {
             "format": FORMAT,
             **self.recipe,
@@ -62,11 +62,14 @@ class Parts:
         """Write ``train.parquet``, ``valid.parquet``, ``test.parquet`` and, last, ``split.json``.
 
         Raises:
-            ConfigError: the folder holds a split already and ``force`` is not set.
+            ConfigError: the folder already holds a split and ``force`` is not set.
         """
         folder = Path(folder)
         if (folder / "split.json").exists() and not force:
-            raise ConfigError(f"{folder} holds a split already; choose another folder, or replace it with --force")
+            raise ConfigError(
+                f"{folder} already holds a split; choose another folder, or replace it with force=True "
+                "(command line: --force)"
+            )
         for name, part in self.named():
             part.write(folder / f"{name}.parquet")
         if self.train.item_info is not None:
@@ -74,7 +77,7 @@ class Parts:
         write_json(folder / "split.json", self.manifest)
 
     def as_text(self) -> str:
-        """Counts and what was moved or dropped, for the terminal."""
+        """Settings, counts, and what was moved or dropped, as text for the terminal."""
         total = sum(len(part) for _, part in self.named())
         settings = ", ".join(f"{key} {value}" for key, value in self.recipe.items() if key != "split")
         lines = [f"split {self.recipe['split']} ({settings})", ""]
@@ -102,13 +105,13 @@ def _counts(part: Interactions) -> dict[str, int]:
 
 
 def assemble(log: Interactions, part: IntArray, recipe: dict[str, Any]) -> Parts:
-    """Parts from a label per pair (0 train, 1 valid, 2 test), after the return rule, which changes the labels.
+    """The parts that a label per pair describes (0 train, 1 valid, 2 test).
 
-    A held-out pair whose user or item has no training pair goes back to training, so that every user and item in
-    validation and test is known to a model trained on the training part.
+    A held-out pair whose user or item has no training pair returns to training, which changes ``part`` in place. So
+    a model trained on the training part knows every user and item of validation and test.
 
     Raises:
-        DataError: a part is empty, for the log is too small.
+        DataError: a part is empty because the log is too small.
     """
     held = np.flatnonzero(part != TRAIN)
     user, item = log.user[held], log.item[held]
@@ -117,32 +120,30 @@ def assemble(log: Interactions, part: IntArray, recipe: dict[str, Any]) -> Parts
     cold = held[~(has_user[user] & has_item[item])]
     part[cold] = TRAIN
     train, valid, test = (log.keep(part == label) for label in (TRAIN, VALID, TEST))
-    return refuse_empty(Parts(train, valid, test, recipe, moved=len(cold), log=log))
+    return check_not_empty(Parts(train, valid, test, recipe, moved=len(cold), log=log))
 
 
-def refuse_empty(parts: Parts) -> Parts:
-    """The parts themselves, unless one is empty that should not be."""
+def check_not_empty(parts: Parts) -> Parts:
+    """The same parts, after checking that none is empty that should not be.
+
+    Raises:
+        DataError: a part is empty; the message says what was moved or dropped.
+    """
     wanted = {"train": True, "valid": parts.recipe.get("valid") != 0, "test": True}
     for name, part in parts.named():
         if wanted[name] and len(part) == 0:
             reasons = [f"{parts.moved:,} moved to train"] if parts.moved else []
             reasons += [f"{count:,} {reason}" for reason, count in parts.dropped.items() if count]
-            said = f" ({'; '.join(reasons)})" if reasons else ""
-            raise DataError(f"the {name} part is empty{said}; the log is too small or too sparse for this split")
+            why = f" ({'; '.join(reasons)})" if reasons else ""
+            raise DataError(f"the {name} part is empty{why}; the log is too small or too sparse for this split")
     return parts
 
 
-def check_shares(train: float, valid: float) -> None:
-    """Refuse shares that leave no training or no test data."""
-    if not (0 < train < 1 and 0 <= valid < 1 and train + valid < 1 - 1e-9):
-        raise ConfigError(f"train={train} and valid={valid} must be shares that leave something for test: 0.8 and 0.1")
-
-
 def load(folder: Path | str) -> Parts:
-    """Read what :meth:`Parts.save` wrote, and check it against the manifest.
+    """The parts that :meth:`Parts.save` wrote, checked against their manifest.
 
     Raises:
-        DataError: a file is missing, damaged, or not what the manifest says.
+        DataError: a file is missing or damaged, or does not match the manifest.
     """
     folder = Path(folder)
     path = folder / "split.json"
@@ -151,9 +152,9 @@ def load(folder: Path | str) -> Parts:
         recipe, hashes = _recipe(manifest), manifest["hashes"]
         moved, dropped, log_hash = manifest["moved_to_train"], manifest["dropped"], hashes["log"]
     except FileNotFoundError:
-        raise DataError(f"{folder} holds no split: {path} does not exist. Make one with `icpe split`") from None
+        raise DataError(f"{folder} holds no split: {path} does not exist. Create one with `icpe split`") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is not a manifest this version can read: {error!r}") from error
+        raise DataError(f"{path} is not a manifest that this version can read: {error!r}") from error
     frames = [_read_part(folder / f"{name}.parquet") for name in PARTS]
     info = folder / "items.parquet"
     train = Interactions.read(frames[0], item_info=info if info.exists() else None)
@@ -161,7 +162,7 @@ def load(folder: Path | str) -> Parts:
     parts = Parts(train, valid, test, recipe, moved, dropped, log_hash)
     for name, part in parts.named():
         if part.content_hash != hashes[name]:
-            raise DataError(f"{folder / name}.parquet is not the file {path} was written for: its content hash differs")
+            raise DataError(f"{folder / name}.parquet does not match {path}: its content hash differs")
     return parts
 
 
@@ -180,7 +181,7 @@ def _read_part(path: Path) -> pl.DataFrame:
 
 
 def recode(part: Interactions | pl.DataFrame, train: Interactions) -> Interactions:
-    """The pairs of a part in the codes of ``train``; pairs with unknown users or items are left out."""
+    """The pairs of a part with the codes of ``train``, without pairs whose user or item is not in training."""
     if isinstance(part, pl.DataFrame):
         if part.height == 0:
             return train.keep(np.zeros(len(train), bool))

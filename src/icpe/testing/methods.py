@@ -1,4 +1,4 @@
-"""The checks every method must pass on any backbone, ours and those of people who bring their own."""
+"""The checks that every method must pass on any backbone, those of the package and your own."""
 
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from icpe.backbones import MF, LightGCN, NeuMF
-from icpe.backbones.base import Backbone, rows_from
+from icpe.backbones.base import Backbone
+from icpe.backbones.rows import RowParameter, read_through
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
+from icpe.methods.base import Method
 from icpe.recommender import Model
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.train import Trainer, TrainSettings
-from icpe.train.method import Batch, Method
+from icpe.train.abilities import CustomSampling, item_bias, score_user
+from icpe.train.batch import Batch
 from icpe.train.sampling import Sampler
 
 Make = Callable[[Backbone], Method]
@@ -31,12 +34,12 @@ SMALL: tuple[Callable[[], Backbone], ...] = (
 def check_method(
     make: Make, backbones: Sequence[Callable[[], Backbone]] = SMALL, untouched: Collection[str] = ()
 ) -> None:
-    """Run all checks on fresh methods; an AssertionError says which part of the contract is broken.
+    """Run all checks on new methods; an AssertionError says which part of the contract is broken.
 
     Args:
-        make: wraps an unbuilt backbone, always with the same settings.
-        backbones: makers of the backbones to try; by default small ones of all three kinds.
-        untouched: names of trainable parameters that a first step may leave as they are.
+        make: function that wraps an unbuilt backbone, always with the same settings.
+        backbones: functions that make the backbones to try; by default small ones of all three kinds.
+        untouched: names of trainable parameters that the first step may leave unchanged.
 
     Example:
         >>> from icpe.methods import Normal
@@ -56,9 +59,9 @@ def check_method(
 
 
 def block_log(groups: int = 10, users: int = 8, items: int = 8, share: float = 0.8, seed: int = 0) -> Interactions:
-    """Groups of users with items of their own; each user has used about a share of the group's.
+    """Return a log of groups of users with their own items; each user has used about a share of the group's items.
 
-    What a user likes is known from the group alone, and popularity knows nothing of it.
+    The group alone determines what a user likes; popularity says nothing about it.
     """
     rng = np.random.default_rng(seed)
     pairs = [
@@ -72,11 +75,11 @@ def block_log(groups: int = 10, users: int = 8, items: int = 8, share: float = 0
 
 
 class _Stop(Exception):
-    """Ends a run where a check has seen enough."""
+    """Ends a run as soon as a check has what it needs."""
 
 
 class _Case:
-    """A method on a backbone, made anew for each check."""
+    """A method on a backbone, created again for each check."""
 
     def __init__(self, make: Make, new_backbone: Callable[[], Backbone]) -> None:
         self._make, self._new_backbone = make, new_backbone
@@ -101,17 +104,19 @@ def _check_settings(case: _Case) -> None:
     assert isinstance(getattr(method, "name", None), str), (
         f"{case.name}: the class has no name; set name: ClassVar[str]"
     )
-    settings = method.settings()
-    assert json.loads(json.dumps(settings)) == settings, f"{case.name}: settings() are not plain values: {settings}"
-    again = type(method)(case.method().backbone, **settings).settings()
-    assert again == settings, f"{case.name}: made of its settings() it has others: {again} instead of {settings}"
+    settings = method.settings.as_dict()
+    assert json.loads(json.dumps(settings)) == settings, f"{case.name}: settings are not plain values: {settings}"
+    again = type(method)(case.method().backbone, **settings).settings.as_dict()
+    assert again == settings, f"{case.name}: rebuilt from its settings it has others: {again} instead of {settings}"
+    undescribed = [one.name for one in method.Settings.declared() if not one.description]
+    assert not undescribed, f"{case.name}: settings {undescribed} have no description; declare them with setting(…)"
     assert not list(method.parameters()), f"{case.name}: the constructor makes parameters; make them in build()"
     count = method.negatives.count
     assert count >= 0, f"{case.name}: negatives.count is {count}; expected at least 0"
 
 
 def _first_step(case: _Case, freeze: bool = False) -> tuple[dict[str, Tensor], Trainer, Batch]:
-    """The parameters before a step, the trainer after it, and the batch."""
+    """Return the parameters before a step, the trainer after it, and the batch."""
     trainer = case.trainer(evaluate_every=1)
     method = trainer.method
     seen: list[Batch] = []
@@ -131,7 +136,7 @@ def _first_step(case: _Case, freeze: bool = False) -> tuple[dict[str, Tensor], T
 
 
 def _run_until(trainer: Trainer, step: int) -> None:
-    # Left in the note of a validation: only there is every row sure to be up to date.
+    # Stop in the callback of a validation, the only place where every row is certainly up to date.
     def stop(record: dict[str, Any]) -> None:
         if record["step"] == step:
             raise _Stop
@@ -145,7 +150,7 @@ def _run_until(trainer: Trainer, step: int) -> None:
 
 def _check_one_step(case: _Case, untouched: Collection[str]) -> None:
     """G1: a step changes every parameter that the batch touches, and of row tables only the rows of the batch."""
-    _gradients(case, {}, _batch(case, case.log, 5))  # what breaks a step is told first
+    _gradients(case, {}, _batch(case, case.log, 5))  # report a broken step first
     before, trainer, batch = _first_step(case)
     after = dict(trainer.method.named_parameters())
     for name, grad in _gradients(case, before, batch).items():
@@ -165,28 +170,26 @@ def _check_one_step(case: _Case, untouched: Collection[str]) -> None:
 
 
 def _gradients(case: _Case, start: dict[str, Tensor], batch: Batch) -> dict[str, Tensor | None]:
-    """Dense gradients of the trainable parameters; row tables must have been read by rows."""
+    """Return the dense gradients of the trainable parameters."""
     method = case.built().train()
     method.load_state_dict(start, strict=False)
     by_row = [_Rows(table) for tables in method.row_tables() for table in tables]
-    with rows_from([(rows.table, rows.take) for rows in by_row]):
+    with read_through([(rows.table, rows.take) for rows in by_row]):
         torch.autograd.backward(method.loss(batch, torch.Generator().manual_seed(0)))
     of_rows = {id(rows.table): rows.gradient() for rows in by_row}
     found: dict[str, Tensor | None] = {}
     for name, parameter in method.named_parameters():
-        assert parameter.grad is None or id(parameter) not in of_rows, (
-            f"{case.name}: the loss reads {name} as a whole, which row_tables() gives to be trained by rows; take "
-            "rows with icpe.backbones.base.take_rows, or leave it out of row_tables()"
-        )
         if parameter.requires_grad:
-            found[name] = of_rows.get(id(parameter), parameter.grad)
+            # A table may be read by rows, as a whole (which is slower, but correct), or both.
+            parts = [one for one in (of_rows.get(id(parameter)), parameter.grad) if one is not None]
+            found[name] = torch.stack(parts).sum(0) if parts else None
     return found
 
 
 class _Rows:
-    """Hands out rows of a table and remembers them."""
+    """Reads rows of a table and remembers them."""
 
-    def __init__(self, table: nn.Parameter) -> None:
+    def __init__(self, table: RowParameter) -> None:
         self.table = table
         self._taken: list[tuple[Tensor, Tensor]] = []
 
@@ -196,7 +199,7 @@ class _Rows:
         return copy
 
     def gradient(self) -> Tensor | None:
-        """The table's dense gradient."""
+        """Return the dense gradient of the table."""
         total = torch.zeros_like(self.table)
         for rows, copy in self._taken:
             if copy.grad is not None:
@@ -242,7 +245,8 @@ def _fill(method: Method, value: float) -> None:
 
 def _batch(case: _Case, log: Interactions, size: int) -> Batch:
     method = case.built(log=log)
-    return Batch.of(next(Sampler(log, method.negatives, size, seed=0, draw=method.draw).epoch(0)))
+    resample = method.sample if isinstance(method, CustomSampling) else None
+    return Batch.of(next(Sampler(log, method.negatives, size, seed=0, resample=resample).epoch(0)))
 
 
 def _check_seed(case: _Case) -> None:
@@ -275,13 +279,13 @@ def _check_scores(case: _Case) -> None:
     with torch.no_grad():
         table = method.scores()
         users, items = method.backbone.reps()
-        bias = method.item_bias()
+        bias = item_bias(method)
         sizes = (table.users, table.items)
         expected = (len(case.log.users), len(case.log.items))
         assert sizes == expected, f"{case.name}: scores() has {sizes} users and items; the log has {expected}"
         for user, item in zip(rng.integers(0, expected[0], 50), rng.integers(0, expected[1], 50), strict=True):
             found = table.block(np.array([user]), int(item), int(item) + 1)[0, 0]
-            pair = float(method.score_user(users[user], items[item : item + 1])[0])
+            pair = float(score_user(method, users[user], items[item : item + 1])[0])
             pair += 0.0 if bias is None else float(bias[item])
             assert np.isclose(found, pair, rtol=1e-5, atol=1e-6), (
                 f"{case.name}: scores() gives {found} for user {user} and item {item}, "

@@ -5,6 +5,7 @@ folder holds one whole checkpoint, whatever kills the process.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,15 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], record: dict[str, 
             old.unlink(missing_ok=True)
 
 
-def load_checkpoint(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Tensors and record of the checkpoint in a folder; None where there is none yet.
+def load_checkpoint(
+    folder: Path, identity: dict[str, Any], upgrade: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Return the tensors and the record of the checkpoint in a folder, or None where there is none yet.
+
+    Args:
+        folder: folder of the checkpoint.
+        identity: data, seed and settings of the run that wants to resume.
+        upgrade: turns the identity that an earlier version wrote into one of today.
 
     Raises:
         DataError: the checkpoint is damaged, of another version, or of a run with other data or settings.
@@ -42,7 +50,7 @@ def load_checkpoint(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, T
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version, name, record = content["format"], content["tensors"], content["record"]
-        found = dict(content["identity"])
+        found = upgrade(dict(content["identity"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged ({error}); train again without --resume, into another folder") from error
     if version != FORMAT:

@@ -1,6 +1,4 @@
-"""Codes of a step, and items a user has not used."""
-
-from dataclasses import dataclass
+"""Random items, and which items a user has used."""
 
 import numpy as np
 
@@ -9,27 +7,8 @@ from icpe.kernels import WORTH_COMPILING
 from icpe.types import BoolArray, IntArray, UIntArray
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Codes of one step, all int64.
-
-    Attributes:
-        users: [batch].
-        items: [batch], a positive of each user.
-        negatives: [batch, count], or [count] if shared.
-        rows: [batch], which training pairs these are, in the order of the training data.
-        marks: whatever a method adds in :meth:`icpe.methods.Method.draw`.
-    """
-
-    users: IntArray
-    items: IntArray
-    negatives: IntArray
-    rows: IntArray
-    marks: IntArray | None = None
-
-
 class SeenPairs:
-    """Which items the users have used in training.
+    """The items that each user has used in training.
 
     Example:
         >>> from icpe.testing.logs import skewed_log
@@ -44,30 +23,30 @@ class SeenPairs:
         self._keys = train.user.astype(np.int64) * len(train.items) + train.item
 
     def contain(self, users: IntArray, items: IntArray) -> BoolArray:
-        """Whether each pair is among them; shapes are broadcast."""
+        """Return whether each pair is a training pair; shapes are broadcast."""
         asked = users.astype(np.int64) * len(self._train.items) + items
         found = np.minimum(np.searchsorted(self._keys, asked), len(self._keys) - 1)
         inside: BoolArray = self._keys[found] == asked
         return inside
 
     def replace(self, users: IntArray, drawn: IntArray, keys: UIntArray) -> None:
-        """Draw anew, in place, where a drawn item is one its user has used, until none is.
+        """Replace, in place, every drawn item that its user has used, until none is left.
 
         Args:
             users: int [rows].
             drawn: int32 [rows, count].
-            keys: uint64 [rows, count], random bits to go on with.
+            keys: uint64 [rows, count], state of the random numbers that replacements come from.
         """
         reject_seen(self._train, self._starts, users, drawn, keys)
 
 
 def uniform_items(keys: UIntArray, items: int) -> IntArray:
-    """Item codes from 64 random bits each: the upper half, scaled. int32, in the shape of ``keys``."""
+    """Return uniform item codes int32 from 64 random bits each, in the shape of ``keys``."""
     return (((keys >> np.uint64(32)) * np.uint64(items)) >> np.uint64(32)).astype(np.int32)
 
 
 def reject_seen(train: Interactions, starts: IntArray, users: IntArray, drawn: IntArray, keys: UIntArray) -> None:
-    """Draw anew, in place, where a drawn item is a training item of its user, until none is."""
+    """Replace, in place, every drawn item that its user has used, until none is left."""
     if len(train) * drawn.shape[-1] >= WORTH_COMPILING // 10:
         from icpe.kernels.negatives import reject_seen as compiled  # late: numba takes a while to import
 
@@ -85,7 +64,7 @@ def reject_seen(train: Interactions, starts: IntArray, users: IntArray, drawn: I
 
 
 def _mix(state: UIntArray) -> UIntArray:
-    """splitmix64's output for a state: a stream of its own for each place."""
+    """Return splitmix64's output for each state, so that each place has its own stream."""
     mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(mixed ^ (mixed >> np.uint64(31)))

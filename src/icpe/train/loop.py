@@ -1,4 +1,4 @@
-"""The loop: draws batches, steps, validates, stops. It knows neither methods nor files."""
+"""The training loop: it samples batches, takes steps, validates and stops. It knows neither methods nor files."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -13,44 +13,55 @@ from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
 from icpe.ranking.tables import ScoreTable
 from icpe.rng import random_keys, stream
-from icpe.train.drawing import Drawn
-from icpe.train.method import Batch, Method
+from icpe.train.abilities import CustomSampling, Diagnostics, RankingChoice, Refresh
+from icpe.train.batch import Batch, SampledBatch
+from icpe.train.method import TrainingMethod
 from icpe.train.optimizer import Optimizer
 from icpe.train.sampling import Sampler
 from icpe.train.settings import TrainSettings
 
 Validate = Callable[[ScoreTable], dict[str, float]]
 CRITERION = "ndcg@20"
-_STEPS_PER_BLOCK = 1024  # seeds of dropout are drawn for so many steps at a time: a stream costs more than a seed
+_STEPS_PER_BLOCK = 1024  # steps whose dropout seeds are drawn together, because opening a stream is expensive
 
 
 @dataclass
 class Position:
-    """Where a run is; with the tensors all there is to know to go on."""
+    """Progress of a run. Together with the saved tensors it is everything needed to resume.
+
+    Attributes:
+        step: steps taken.
+        best: best validation metric so far.
+        best_step: the step at which it was measured.
+        stale: validations since then.
+        loss_sum: sum of the losses since the last validation.
+        loss_steps: number of those losses.
+        done: whether training has ended.
+    """
 
     step: int = 0
     best: float = -math.inf
     best_step: int = 0
-    stale: int = 0  # validations since the best
+    stale: int = 0
     loss_sum: float = 0.0
     loss_steps: int = 0
     done: bool = False
 
 
 class Trainer:
-    """One run of a method on training data.
+    """Trains a method on training data.
 
     Args:
-        method: not built yet.
+        method: a method that has not been built yet.
         train: the training part.
-        seed: of everything random.
-        settings: of the loop.
-        validate: gives metrics for the present scores; None: no validation, all epochs are run.
+        seed: seed of everything random.
+        settings: settings of the loop.
+        validate: returns the metrics of a score table; without it all epochs are run.
     """
 
     def __init__(
         self,
-        method: Method,
+        method: TrainingMethod,
         train: Interactions,
         seed: int,
         settings: TrainSettings,
@@ -60,8 +71,8 @@ class Trainer:
         self.method, self.settings, self._seed, self._validate = method, settings, seed, validate
         method.build(train, stream(seed, "train/start"))
         method.to(self.device)
-        draw = None if type(method).draw is Method.draw else method.draw
-        self._sampler = Sampler(train, method.negatives, settings.batch_size, seed, draw)
+        resample = method.sample if isinstance(method, CustomSampling) else None
+        self._sampler = Sampler(train, method.negatives, settings.batch_size, seed, resample)
         self.steps = settings.epochs * self._sampler.steps
         self._interval = settings.evaluate_every or min(3000, max(250, self._sampler.steps))
         name = settings.optimizer or method.backbone.default_optimizer
@@ -75,17 +86,17 @@ class Trainer:
         on_step: Callable[[Position], None] | None = None,
         on_evaluation: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """Train to the end, from wherever the run is, and leave the best parameters in the method.
+        """Train to the end, starting from the present position, and leave the best parameters in the method.
 
         Args:
-            on_step: called after each step, e.g. to show progress.
-            on_evaluation: called with a record of each validation.
+            on_step: function that is called after each step, for example to show progress.
+            on_evaluation: function that is called with the record of each validation.
 
         Raises:
-            IcpeError: the loss is not a number any more.
+            IcpeError: the loss is not finite.
         """
         if not (self.position.done or any(one.requires_grad for one in self.method.parameters())):
-            self._look(on_evaluation, last=True)  # nothing to train: one validation, of what is there
+            self._look(on_evaluation, last=True)  # nothing to train: validate once
         with _threads(None if self.method.backbone.parallel else 1):
             while not self.position.done:
                 self._run_epoch(on_step, on_evaluation)
@@ -98,10 +109,10 @@ class Trainer:
         on_step: Callable[[Position], None] | None,
         on_evaluation: Callable[[dict[str, Any]], None] | None,
     ) -> None:
-        """The rest of the epoch the run is in, or as much of it as is needed."""
+        """Run the rest of the present epoch, or until training is done."""
         epoch, first = divmod(self.position.step, self._sampler.steps)
-        for drawn in self._sampler.epoch(epoch, first):
-            self._step(drawn)
+        for sampled in self._sampler.epoch(epoch, first):
+            self._step(sampled)
             last = self.position.step == self.steps
             if self.position.step % self._interval == 0 or last:
                 self._look(on_evaluation, last)
@@ -111,25 +122,25 @@ class Trainer:
                 break
 
     def _look(self, on_evaluation: Callable[[dict[str, Any]], None] | None, last: bool) -> None:
-        """Validate, and see whether the run is done."""
+        """Validate, and decide whether training is done."""
         record = self._evaluate()
         self.position.done = last or self.position.stale >= self.settings.patience
         if on_evaluation is not None:
             on_evaluation(record)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters, best parameters and optimiser, by name."""
+        """Return present parameters, best parameters and the state of the optimiser, by name."""
         state = {f"now.{name}": value for name, value in self.method.state_dict().items()}
         best = {f"best.{name}": value for name, value in self._best.items()}
         return {**state, **best, **{f"opt.{name}": value for name, value in self._optimizer.tensors().items()}}
 
     def record(self) -> dict[str, Any]:
-        """The position as plain values; infinity, which JSON lacks, as None."""
+        """Return the position as plain values; None stands for infinity, which JSON lacks."""
         values = asdict(self.position)
         return {**values, "best": None if math.isinf(values["best"]) else values["best"]}
 
     def restore(self, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
-        """Go back to where :meth:`tensors` and :meth:`record` were taken."""
+        """Restore the state that :meth:`tensors` and :meth:`record` returned."""
         parts: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "opt": {}}
         for name, value in tensors.items():
             kind, rest = name.split(".", 1)
@@ -140,14 +151,15 @@ class Trainer:
         best = -math.inf if record["best"] is None else record["best"]
         self.position = Position(**{**record, "best": best})
 
-    def _step(self, drawn: Drawn) -> None:
+    def _step(self, sampled: SampledBatch) -> None:
         if not self.method.training:
             self.method.train()
-        batch = Batch.of(drawn, self.device)
-        if self.method.renews(self.position.step, self._sampler.steps):
+        batch = Batch.of(sampled, self.device)
+        method, step = self.method, self.position.step
+        if isinstance(method, Refresh) and method.refresh_due(step, self._sampler.steps):
             self._optimizer.settle()
-            self.method.renew(self.position.step, self._seed)
-        with self._optimizer.watching():
+            method.refresh(step, self._seed)
+        with self._optimizer.reading_rows():
             loss = self.method.loss(batch, self._dropout_stream())
             value = float(loss.detach())
             if not math.isfinite(value):
@@ -162,7 +174,7 @@ class Trainer:
         self.position.loss_steps += 1
 
     def _dropout_stream(self) -> torch.Generator:
-        # Seeded anew in each step, from the run's seed and the step: nothing to save, the same after a resume.
+        # Each step has its own seed, derived from that of the run: there is nothing to save for a resume.
         block, place = divmod(self.position.step, _STEPS_PER_BLOCK)
         if block != self._dropout_block:
             self._dropout_keys = random_keys(self._seed, f"train/dropout/{block}", _STEPS_PER_BLOCK)
@@ -192,27 +204,29 @@ class Trainer:
         return self._explained(record)
 
     def _explained(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record with what the method shows of its inside."""
-        shown = self.method.diagnostics()
+        """Return the record together with the diagnostics of the method."""
+        shown = self.method.diagnostics() if isinstance(self.method, Diagnostics) else {}
         return {**record, self.method.name: shown} if shown else record
 
     def _validated(self) -> dict[str, float]:
-        """Metrics of the present scores, by the best of the method's options where it has some."""
+        """Return the metrics of the present scores, with the best ranking setting where the method offers several."""
         assert self._validate is not None
+        method = self.method
+        options = method.ranking_options() if isinstance(method, RankingChoice) else []
+        if not isinstance(method, RankingChoice) or not options:
+            return self._validate(method.scores())
         tried = []
-        for option in self.method.options():
-            self.method.adopt(**option)
-            tried.append((self._validate(self.method.scores()), option))
-        if not tried:
-            return self._validate(self.method.scores())
-        values, best = max(tried, key=lambda one: one[0][CRITERION])  # of equals the first
-        self.method.adopt(**best)
+        for option in options:
+            method.choose_ranking(**option)
+            tried.append((self._validate(method.scores()), option))
+        values, best = max(tried, key=lambda one: one[0][CRITERION])  # the first one of equals
+        method.choose_ranking(**best)
         return values
 
 
 @contextmanager
 def _threads(number: int | None) -> Iterator[None]:
-    """Let torch use so many threads for a while; None leaves it as it is."""
+    """Limit torch's threads while the context lasts; None changes nothing."""
     before = torch.get_num_threads()
     torch.set_num_threads(number or before)
     try:

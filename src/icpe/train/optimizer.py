@@ -1,12 +1,13 @@
-"""One optimiser for a method: rows where a table's gradients are sparse, dense elsewhere."""
+"""One optimiser for a method: row by row where gradients are sparse, dense elsewhere."""
 
 from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
 
-from icpe.backbones.base import rows_from
-from icpe.train.method import Method
+from icpe.backbones.rows import read_through
+from icpe.errors import IcpeError
+from icpe.train.method import TrainingMethod
 from icpe.train.row_optimizer import RowAdam, RowOptimizer, RowRMSprop, RowTable
 from icpe.train.small_optimizer import SmallOptimizer
 
@@ -14,30 +15,37 @@ from icpe.train.small_optimizer import SmallOptimizer
 class Optimizer:
     """Adam or RMSprop (smoothing 0.99) on all parameters of a method.
 
-    On the CPU, tables that the backbone hands out row by row (:meth:`Backbone.row_tables`) are updated by row, and
+    On the CPU, tables that the method reads row by row (:meth:`TrainingMethod.row_tables`) are updated by row, and
     small parameters without torch's overhead. On other devices, and for all other parameters, torch's own optimisers
-    serve: Adam in its fused form, three times faster than the default.
+    are used: Adam in its fused form, which is three times faster than the default.
+
+    A table whose first gradient is dense, because the loss read it by plain indexing, is trained as a whole.
     """
 
-    def __init__(self, name: str, method: Method, lr: float, device: torch.device) -> None:
+    def __init__(self, name: str, method: TrainingMethod, lr: float, device: torch.device) -> None:
+        self._name, self._lr = name, lr
         self._rows: RowOptimizer = RowRMSprop(lr) if name == "rmsprop" else RowAdam(lr)
         by_row = [table for side in method.row_tables() for table in side] if device.type == "cpu" else []
-        self._tables = [RowTable(table, self._rows) for table in by_row]
+        self._tables = {number: RowTable(table, self._rows) for number, table in enumerate(by_row)}
+        self._names = {id(parameter): name for name, parameter in method.named_parameters()}
         mine = {id(table) for table in by_row}
         rest = [parameter for parameter in method.parameters() if id(parameter) not in mine]
         small = [parameter for parameter in rest if SmallOptimizer.suits(parameter)]
         large = [parameter for parameter in rest if not SmallOptimizer.suits(parameter)]
         self._small = SmallOptimizer(name, small, lr)
-        self._dense = _dense(name, large, lr) if large else None
+        self._dense = self._dense_optimizer(large) if large else None
 
-    def watching(self) -> AbstractContextManager[None]:
-        """While it lasts, rows that are taken from the tables are up to date and leave their gradients here."""
-        return rows_from([(table.parameter, table.take) for table in self._tables if table.parameter.requires_grad])
+    def reading_rows(self) -> AbstractContextManager[None]:
+        """While the context lasts, rows read with ``take_rows`` are up to date and leave their gradients here."""
+        tables = self._tables.values()
+        return read_through([(table.parameter, table.take) for table in tables if table.parameter.requires_grad])
 
     def step(self) -> None:
-        """Go one step down the gradients that are there, and forget them."""
+        """Take one step along the gradients of the last backward pass and clear them."""
+        for number in [number for number, table in self._tables.items() if table.parameter.grad is not None]:
+            self._train_whole(number)
         self._rows.begin_step()
-        for table in self._tables:
+        for table in self._tables.values():
             table.step()
         self._small.step()
         if self._dense is not None:
@@ -46,13 +54,13 @@ class Optimizer:
 
     def settle(self) -> None:
         """Bring every row up to date, as before a validation."""
-        for table in self._tables:
+        for table in self._tables.values():
             self._rows.settle(table)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The whole state, by name."""
+        """Return the whole state, by name."""
         state = {f"rows.{name}": value for name, value in self._rows.extra().items()} if self._tables else {}
-        for number, table in enumerate(self._tables):
+        for number, table in self._tables.items():
             state |= {f"table.{number}.last": table.last, f"table.{number}.moments": table.moments}
         state |= {f"small.{name}": value for name, value in self._small.tensors().items()}
         if self._dense is not None:
@@ -61,10 +69,12 @@ class Optimizer:
         return state
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what :meth:`tensors` gave."""
+        """Put back what :meth:`tensors` returned."""
+        for number in [number for number in self._tables if f"table.{number}.last" not in tensors]:
+            self._train_whole(number)
         if self._tables:
             self._rows.restore(_under("rows", tensors))
-        for number, table in enumerate(self._tables):
+        for number, table in self._tables.items():
             table.last.copy_(tensors[f"table.{number}.last"])
             table.moments.copy_(tensors[f"table.{number}.moments"])
         self._small.restore(_under("small", tensors))
@@ -76,13 +86,31 @@ class Optimizer:
             groups = self._dense.state_dict()["param_groups"]
             self._dense.load_state_dict({"state": state, "param_groups": groups})
 
+    def _train_whole(self, number: int) -> None:
+        """Hand a table over to the dense optimiser.
+
+        Before the first step no row lags behind, so the loss has seen the right values. Later it has not.
+        """
+        table = self._tables[number]
+        if self._rows.now:
+            name = self._names[id(table.parameter)]
+            raise IcpeError(
+                f"step {self._rows.now + 1}: the loss reads {name} as a whole, but earlier steps read it by rows, so "
+                "some rows were out of date. Read it with icpe.backbones.take_rows in every step, or in none"
+            )
+        del self._tables[number]
+        table.add_to_dense_gradient()
+        if self._dense is None:
+            self._dense = self._dense_optimizer([table.parameter])
+        else:
+            self._dense.add_param_group({"params": [table.parameter]})
+
+    def _dense_optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        if self._name == "rmsprop":
+            return torch.optim.RMSprop(parameters, lr=self._lr)
+        return torch.optim.Adam(parameters, lr=self._lr, fused=True)
+
 
 def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Those whose names begin with ``kind.``, by the rest of their names."""
+    """Return the tensors whose names begin with ``kind.``, by the rest of their names."""
     return {name.removeprefix(f"{kind}."): value for name, value in tensors.items() if name.startswith(f"{kind}.")}
-
-
-def _dense(name: str, parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
-    if name == "rmsprop":
-        return torch.optim.RMSprop(parameters, lr=lr)
-    return torch.optim.Adam(parameters, lr=lr, fused=True)

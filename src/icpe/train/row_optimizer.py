@@ -1,8 +1,8 @@
-"""Adam and RMSprop that touch only the rows a batch takes, and end where the dense ones end.
+"""Adam and RMSprop that touch only the rows a batch reads, with the results of the dense optimisers.
 
-A table with a row per user or item gets gradients for a few thousand rows a step, while a dense optimiser walks over
-all of it. Rows without gradient move nevertheless in Adam, by a geometric series that has a closed form: a row is
-brought up to date when it is taken. RMSprop leaves such rows in place and only lets their average decay.
+A table with a row per user or item gets gradients for a few thousand rows in a step, while a dense optimiser updates
+all of it. In Adam, rows without a gradient move as well, along a geometric series that has a closed form: a row is
+brought up to date when it is read. RMSprop leaves such rows in place and only lets their average decay.
 """
 
 import math
@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from icpe.backbones.rows import RowParameter
 from icpe.kernels.rows import adam_settle, adam_step, adam_take, rmsprop_step, take
 from icpe.types import FloatArray, IntArray
 
@@ -22,9 +23,9 @@ _WINDOW = 400  # steps after which (β1/√β2)^k is below 1e-18 and adds nothin
 
 
 class RowTable:
-    """A parameter [rows, dim] that is trained by rows, with its state and the rows taken in the present step."""
+    """A parameter [rows, dim] that is trained by rows, with its moments and the rows read in the present step."""
 
-    def __init__(self, parameter: nn.Parameter, optimizer: "RowOptimizer") -> None:
+    def __init__(self, parameter: RowParameter, optimizer: "RowOptimizer") -> None:
         self.parameter, self._optimizer = parameter, optimizer
         rows, dim = parameter.shape
         kind = parameter.detach().numpy().dtype
@@ -43,7 +44,7 @@ class RowTable:
         return array
 
     def take(self, rows: Tensor) -> Tensor:
-        """Rows up to date, int [...] → [..., dim]: a copy whose gradient :meth:`step` will use."""
+        """Return a copy of rows, up to date, int [...] → [..., dim]; :meth:`step` uses its gradient."""
         codes: IntArray = rows.reshape(-1).numpy()
         dim = self.parameter.shape[1]
         copy = torch.empty(len(codes), dim, dtype=self.parameter.dtype)
@@ -56,7 +57,7 @@ class RowTable:
         return copy
 
     def step(self) -> None:
-        """One step on the rows taken since the last; without a gradient it is one with gradient 0."""
+        """Take one step on the rows read since the last one; a row without a gradient counts as having gradient 0."""
         if not self._taken:
             return
         rows = [codes for codes, _ in self._taken]
@@ -64,6 +65,16 @@ class RowTable:
         if len(rows) > 1:
             rows, grads = [np.concatenate(rows)], [np.concatenate(grads)]
         self._optimizer.apply(self, rows[0], grads[0])
+        self._taken, self._places = [], 0
+
+    def add_to_dense_gradient(self) -> None:
+        """Add the gradients of the rows read in this step to that of the whole parameter."""
+        for rows, copy in self._taken:
+            if copy.grad is not None:
+                if self.parameter.grad is None:
+                    self.parameter.grad = torch.zeros_like(self.parameter)
+                flat = copy.grad.reshape(-1, copy.shape[-1])
+                self.parameter.grad.index_add_(0, torch.from_numpy(rows).to(torch.int64), flat)
         self._taken, self._places = [], 0
 
 
@@ -74,7 +85,7 @@ def _gradient(copy: Tensor) -> FloatArray:
 
 
 class RowOptimizer(ABC):
-    """What the two have in common: a rate and a count of steps."""
+    """Base of both optimisers: the learning rate and the number of steps taken."""
 
     moments: ClassVar[int]
 
@@ -82,35 +93,35 @@ class RowOptimizer(ABC):
         self.lr, self.now = lr, 0
 
     def begin_step(self) -> None:
-        """Count a step; call before :meth:`RowTable.step`."""
+        """Count a step. Call it before :meth:`RowTable.step`."""
         self.now += 1
 
     @abstractmethod
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy rows, up to date, to ``out`` [n, dim], and note that they are taken from place ``begin`` on."""
+        """Copy rows, up to date, to ``out`` [n, dim], and remember that they were read, from position ``begin`` on."""
 
     @abstractmethod
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
-        """One step on rows taken, with gradients [n, dim]."""
+        """Take one step on rows that were read, with gradients [n, dim]."""
 
     @abstractmethod
     def settle(self, table: RowTable) -> None:
         """Bring all rows up to date, as before a validation."""
 
     def extra(self) -> dict[str, Tensor]:
-        """What the tables do not hold."""
+        """Return the state that the tables do not hold."""
         return {"step": torch.tensor(self.now)}
 
     def restore(self, extra: dict[str, Tensor]) -> None:
-        """Put back what :meth:`extra` gave."""
+        """Put back what :meth:`extra` returned."""
         self.now = int(extra["step"])
 
 
 class RowAdam(RowOptimizer):
-    """Adam on row tables, equal to the dense one up to rounding and ε.
+    """Adam on row tables, equal to dense Adam up to rounding and ε.
 
-    The series would have to be summed anew for every ε/√v, so ε is taken as it is now; where gradients are much
-    larger than ε the difference is far below the learning rate.
+    The exact series would have to be summed again for every ε/√v. The present ε is used for all of it; where gradients
+    are much larger than ε, the difference is far below the learning rate.
     """
 
     moments = 2
@@ -121,7 +132,7 @@ class RowAdam(RowOptimizer):
         self._powers = (BETA1 / math.sqrt(BETA2)) ** np.arange(_WINDOW, 0, -1)
 
     def begin_step(self) -> None:
-        """Count a step; rows without gradient move in it too."""
+        """Count a step, in which rows without a gradient move too."""
         super().begin_step()
         if self.now >= len(self._series):
             self._series = np.concatenate([self._series, np.zeros(len(self._series))])
@@ -129,13 +140,13 @@ class RowAdam(RowOptimizer):
         self._series[max(0, self.now - _WINDOW) : self.now] += self._powers[-self.now :] * correction
 
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy rows, up to date, to ``out`` [n, dim], and note that they are taken from place ``begin`` on."""
+        """Copy rows, up to date, to ``out`` [n, dim], and remember that they were read, from position ``begin`` on."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         places = (table.latest, table.earlier, begin)
         adam_take(*state, rows, out, *places, self.now, self._series, self.lr, self._eps)
 
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
-        """One step on rows taken, with gradients [n, dim]."""
+        """Take one step on rows that were read, with gradients [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         adam_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, BETA1, BETA2, EPS)
 
@@ -150,29 +161,29 @@ class RowAdam(RowOptimizer):
         return EPS * math.sqrt(1 - BETA2 ** max(self.now, 1))
 
     def extra(self) -> dict[str, Tensor]:
-        """What the tables do not hold."""
+        """Return the state that the tables do not hold."""
         return {**super().extra(), "series": torch.from_numpy(self._series[: self.now + 1].copy())}
 
     def restore(self, extra: dict[str, Tensor]) -> None:
-        """Put back what :meth:`extra` gave."""
+        """Put back what :meth:`extra` returned."""
         super().restore(extra)
         self._series = np.zeros(1 << max(16, (self.now + 1).bit_length()))
         self._series[: self.now + 1] = extra["series"].numpy()
 
 
 class RowRMSprop(RowOptimizer):
-    """RMSprop on row tables, equal to the dense one up to rounding."""
+    """RMSprop on row tables, equal to dense RMSprop up to rounding."""
 
     moments = 1
 
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy rows to ``out`` [n, dim]; those without gradient have stayed in place."""
+        """Copy rows to ``out`` [n, dim]; rows without a gradient have not moved."""
         take(table.array, rows, out, table.latest, table.earlier, begin)
 
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
-        """One step on rows taken, with gradients [n, dim]."""
+        """Take one step on rows that were read, with gradients [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         rmsprop_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, ALPHA, EPS)
 
     def settle(self, table: RowTable) -> None:
-        """Nothing: all rows are where they should be."""
+        """Do nothing: all rows are up to date."""

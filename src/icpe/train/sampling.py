@@ -1,7 +1,7 @@
-"""Batches of an epoch, from the seed and the position alone.
+"""The batches of an epoch, determined by the seed and the step number alone.
 
-Nothing random is carried along: every epoch and block has its own named stream, so that a run continues anywhere from
-its step number, and several workers could each draw their share.
+No random state is carried from step to step: every epoch and block has its own named stream. A run can therefore resume
+at any step, and several workers could each draw their share.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,13 +11,13 @@ import numpy as np
 from icpe.data.interactions import Interactions
 from icpe.errors import DataError
 from icpe.rng import random_keys, stream
-from icpe.train.drawing import Drawn, SeenPairs, uniform_items
-from icpe.train.method import Negatives
+from icpe.train.batch import Negatives, SampledBatch
+from icpe.train.drawing import SeenPairs, uniform_items
 from icpe.types import IntArray
 
-Draw = Callable[[Drawn, int, np.random.Generator], Drawn]
+Resample = Callable[[SampledBatch, int, np.random.Generator], SampledBatch]
 
-_STEPS_PER_BLOCK = 64  # batches are drawn for so many steps at a time: few calls, little memory
+_STEPS_PER_BLOCK = 64  # steps whose batches are sampled together: few calls, little memory
 
 
 class Sampler:
@@ -25,34 +25,34 @@ class Sampler:
 
     Args:
         train: the training part.
-        negatives: what to draw.
-        batch_size: positives of a step.
-        seed: of the run.
-        draw: changes what was drawn for a step; see :meth:`icpe.methods.Method.draw`.
+        negatives: which negatives to sample.
+        batch_size: number of positives in a step.
+        seed: seed of the run.
+        resample: changes what was sampled for a step; see :class:`icpe.train.abilities.CustomSampling`.
 
     Raises:
-        DataError: a user has used every item, so that no negative can be drawn.
+        DataError: a user has used every item, so that no negative exists.
     """
 
     def __init__(
-        self, train: Interactions, negatives: Negatives, batch_size: int, seed: int, draw: Draw | None = None
+        self, train: Interactions, negatives: Negatives, batch_size: int, seed: int, resample: Resample | None = None
     ) -> None:
         self._train, self._negatives, self._batch_size, self._seed = train, negatives, batch_size, seed
-        self._draw, self._seen = draw, SeenPairs(train)
+        self._resample, self._seen = resample, SeenPairs(train)
         self.steps = -(-len(train) // batch_size)
         self._unseen = not (negatives.shared or negatives.seen)
         if self._unseen and int(train.user_counts.max()) >= len(train.items):
             user = train.users[int(train.user_counts.argmax())]
             raise DataError(
-                f"user {user!r} has used all {len(train.items)} items, so that none is left to stand against them. "
-                "Remove such users, or take shared negatives (loss 'softmax')"
+                f"user {user!r} has used all {len(train.items)} items, so that no negative is left to sample. "
+                "Remove such users, or use shared negatives (--method.loss softmax)"
             )
 
-    def epoch(self, number: int, first_step: int = 0) -> Iterator[Drawn]:
-        """The batches of an epoch from ``first_step`` on."""
+    def epoch(self, number: int, first_step: int = 0) -> Iterator[SampledBatch]:
+        """Yield the batches of an epoch, starting at ``first_step``."""
         order = stream(self._seed, f"train/shuffle/{number}").permutation(len(self._train))
-        keys = random_keys(self._seed, f"train/draw/{number}", self.steps if self._draw else 0)
-        block, drawn = -1, Drawn(order, order, order, order)
+        keys = random_keys(self._seed, f"train/draw/{number}", self.steps if self._resample else 0)
+        block, drawn = -1, SampledBatch(order, order, order, order)
         for step in range(first_step, self.steps):
             if step // _STEPS_PER_BLOCK != block:
                 block = step // _STEPS_PER_BLOCK
@@ -60,13 +60,13 @@ class Sampler:
             place = step % _STEPS_PER_BLOCK
             rows = slice(place * self._batch_size, (place + 1) * self._batch_size)
             mine = place if self._negatives.shared else rows
-            made = Drawn(drawn.users[rows], drawn.items[rows], drawn.negatives[mine], drawn.rows[rows])
-            if self._draw is not None:
-                made = self._draw(made, number, np.random.Generator(np.random.Philox(key=int(keys[step]))))
+            made = SampledBatch(drawn.users[rows], drawn.items[rows], drawn.negatives[mine], drawn.rows[rows])
+            if self._resample is not None:
+                made = self._resample(made, number, np.random.Generator(np.random.Philox(key=int(keys[step]))))
             yield made
 
-    def _draw_block(self, epoch: int, block: int, order: IntArray) -> Drawn:
-        """Codes of all steps of a block, those of a step in a row."""
+    def _draw_block(self, epoch: int, block: int, order: IntArray) -> SampledBatch:
+        """Return the codes of all steps of a block, one step after the other."""
         items, count = len(self._train.items), self._negatives.count
         length = _STEPS_PER_BLOCK * self._batch_size
         rows = order[block * length : (block + 1) * length]
@@ -75,4 +75,6 @@ class Sampler:
         drawn, users = uniform_items(keys, items), self._train.user[rows]
         if self._unseen:
             self._seen.replace(users, drawn, keys)
-        return Drawn(users.astype(np.int64), self._train.item[rows].astype(np.int64), drawn.astype(np.int64), rows)
+        return SampledBatch(
+            users.astype(np.int64), self._train.item[rows].astype(np.int64), drawn.astype(np.int64), rows
+        )

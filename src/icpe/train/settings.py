@@ -1,65 +1,51 @@
-"""How long, how fast, on what."""
+"""Settings of the training loop."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from icpe.errors import ConfigError
-from icpe.train.method import check_choice, check_number
+from icpe.settings import Settings, setting
 
 
-@dataclass(frozen=True)
-class TrainSettings:
-    """Settings of the loop.
+class TrainSettings(Settings):
+    """Settings of the training loop."""
 
-    Attributes:
-        epochs: at most.
-        batch_size: positives per step.
-        lr: learning rate.
-        optimizer: "adam" or "rmsprop"; None takes the backbone's (RMSprop for NeuMF, else Adam).
-        patience: stop after so many validations without a better NDCG@20.
-        evaluate_every: steps between validations; None: an epoch, but at least 250 and at most 3000 steps.
-        device: "cpu", "cuda", "mps", "cuda:1", or "auto" for the best there is.
-    """
-
-    epochs: int = 200
-    batch_size: int = 1024
-    lr: float = 1e-3
-    optimizer: str | None = None
-    patience: int = 10
-    evaluate_every: int | None = None
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "patience", "evaluate_every"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise ConfigError(f"{name} is {value!r}; expected a whole number from 1 up")
-        if not isinstance(self.device, str):
-            raise ConfigError(f"device is {self.device!r}; expected a name such as 'cpu', 'cuda' or 'auto'")
-        check_number("lr", self.lr, least=0.0, open_left=True)
-        if self.optimizer is not None:
-            check_choice("optimizer", self.optimizer, ("adam", "rmsprop"))
+    epochs: int = setting(200, "Largest number of epochs.", least=1)
+    batch_size: int = setting(1024, "Number of positives in a step.", least=1)
+    lr: float = setting(1e-3, "Learning rate.", above=0.0)
+    optimizer: Literal["adam", "rmsprop"] | None = setting(
+        None, "Optimiser. Default: that of the backbone (RMSprop for NeuMF, else Adam)."
+    )
+    patience: int = setting(10, "Stop after this many validations without a better NDCG@20.", least=1)
+    evaluate_every: int | None = setting(
+        None, "Steps between validations. Default: one epoch, but at least 250 and at most 3,000 steps.", least=1
+    )
+    device: str = setting(
+        "cpu",
+        "Device to train on: cpu, cuda, cuda:1, mps, or auto for the best one available.",
+        expected="a name such as 'cpu', 'cuda' or 'auto'",
+    )
 
     def as_dict(self) -> dict[str, Any]:
-        """All settings that are set, as plain values."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """Return the settings that have a value, as plain values."""
+        return {name: value for name, value in super().as_dict().items() if value is not None}
 
     def torch_device(self) -> torch.device:
-        """The device meant.
+        """Return the device to train on.
 
         Raises:
-            ConfigError: there is none of that name here.
+            ConfigError: this machine has no device of that name.
         """
         name = self.device
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         try:
             device = torch.device(name)
-            torch.zeros(1, device=device).tolist()  # "meta" has no numbers
+            torch.zeros(1, device=device).tolist()  # the device "meta" exists but holds no numbers
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise ConfigError(
-                f"device {self.device!r} is not available here; `icpe doctor` lists those that are, 'cpu' always is"
+                f"device {self.device!r} is not available here; `icpe doctor` lists the devices of this machine, "
+                "and 'cpu' always works"
             ) from error
         return device

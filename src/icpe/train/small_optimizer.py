@@ -1,4 +1,4 @@
-"""Adam and RMSprop for small parameters on the CPU, where torch's own spend more time on calls than on numbers."""
+"""Adam and RMSprop for small parameters on the CPU, where overhead dominates torch's own optimisers."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,15 @@ from torch import Tensor, nn
 from icpe.kernels.rows import adam_all, rmsprop_all
 from icpe.train.row_optimizer import ALPHA, BETA1, BETA2, EPS
 
-LARGEST = 2**16  # numbers of a parameter; above, torch's fused form is as fast
+LARGEST = 2**16  # size of a parameter; above it, torch's fused form is as fast
 
 
 class SmallOptimizer:
-    """Equal to torch's ``Adam`` or ``RMSprop`` (smoothing 0.99) up to rounding; parameters without gradient stay.
+    """Adam or RMSprop (smoothing 0.99), equal to torch's up to rounding. Parameters without a gradient do not move.
 
     Args:
         name: ``"adam"`` or ``"rmsprop"``.
-        parameters: on the CPU.
+        parameters: parameters on the CPU.
         lr: learning rate.
     """
 
@@ -24,19 +24,19 @@ class SmallOptimizer:
         self._adam, self._parameters, self._lr = name == "adam", list(parameters), lr
         self._steps = [0] * len(self._parameters)
         self._moments = [one.detach().new_zeros(2 if self._adam else 1, one.numel()) for one in self._parameters]
-        self._arrays = [  # made once: they share memory with the parameters
+        self._arrays = [  # created once; they share memory with the parameters
             (one.detach().view(-1).numpy(), *moments.numpy())
             for one, moments in zip(self._parameters, self._moments, strict=True)
         ]
 
     @staticmethod
     def suits(parameter: nn.Parameter) -> bool:
-        """Whether a parameter is one of those."""
+        """Return whether this optimiser can train a parameter."""
         plain = parameter.device.type == "cpu" and parameter.dtype in (torch.float32, torch.float64)
         return plain and parameter.numel() <= LARGEST and parameter.is_contiguous()
 
     def step(self) -> None:
-        """Go one step down the gradients that are there, and forget them."""
+        """Take one step along the gradients and clear them."""
         for number, (parameter, (values, *moments)) in enumerate(zip(self._parameters, self._arrays, strict=True)):
             if parameter.grad is None:
                 continue
@@ -50,12 +50,12 @@ class SmallOptimizer:
             parameter.grad = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """The whole state, by name."""
+        """Return the whole state, by name."""
         moments = {f"moments.{number}": one for number, one in enumerate(self._moments)}
         return {"steps": torch.tensor(self._steps), **moments}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what :meth:`tensors` gave."""
+        """Put back what :meth:`tensors` returned."""
         self._steps = tensors["steps"].tolist()
         for number, one in enumerate(self._moments):
             one.copy_(tensors[f"moments.{number}"])

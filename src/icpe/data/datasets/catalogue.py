@@ -1,23 +1,22 @@
-"""The data sets known by name: where they come from, under which terms, and how they are read.
+"""The catalogue of data sets: where they come from, under which terms, and how they are read.
 
-Only facts live here, so that listing the catalogue costs nothing; :mod:`icpe.data.datasets.fetch` finds and downloads.
+This module holds only facts and imports nothing heavy; :mod:`icpe.data.datasets.download` downloads the files.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from icpe.errors import ConfigError
+from icpe.suggest import unknown_name
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One download: a plain file named like the end of its URL, or a zip archive holding all files of the data set."""
+    """One download: a plain file, named by the last part of its URL, or a zip archive with all files of a data set."""
 
     url: str
     checksum: str | None
-    """``md5:…`` or ``sha256:…`` of what is downloaded; None where the publisher's is not known."""
+    """``md5:…`` or ``sha256:…`` of the download; None if the publisher states none."""
     archive: bool = False
 
 
@@ -28,25 +27,25 @@ class Dataset:
     name: str
     title: str
     source: str
-    """Page that describes the data."""
+    """Address of the page that describes the data."""
     terms: str
     citation: str
     k_core: int | None
-    """The k-core of the paper's experiments; None for data the paper does not use."""
+    """The k-core that ``open_log`` takes by default, which is that of the paper's experiments; None if complete."""
     files: tuple[str, ...]
-    """Needed in the data set's folder; joined they make one log. Empty: generated, not read."""
+    """Files that the data set's folder must hold. Together they form one log. Empty if the data are generated."""
     remote: tuple[RemoteFile, ...]
-    """Empty: cannot be downloaded, see ``by_hand``."""
+    """The downloads. Empty if the data cannot be downloaded; ``by_hand`` then says how to get them."""
     by_hand: str
-    """How a person gets the files."""
+    """How to get the files without this program."""
     columns: Mapping[str, str | int]
-    """For ``Interactions.read``: our column names to those of the files, or to positions where there is no header."""
+    """The argument ``columns`` for ``Interactions.read``."""
     read_options: Mapping[str, Any]
     """Further keyword arguments for ``Interactions.read``."""
     item_file: str | None
-    """Names of items for display; used where it is there."""
+    """File with the names of items for display; optional in the folder."""
     note: str = ""
-    """What a user must know before trusting results on these data."""
+    """What users should know before they trust results on these data."""
 
 
 _YELP_TERMS = "Yelp Dataset terms of use: academic, non-commercial use only; the data must not be passed on"
@@ -55,7 +54,7 @@ _NGCF_SPLIT = (
     "He, Deng, Wang, Li, Zhang, Wang: LightGCN, SIGIR 2020"
 )
 
-# Where a commit is part of the URL, its content cannot change, which stands in for a checksum nobody published.
+# The content behind a URL with a commit cannot change, so it needs no checksum.
 _LIGHTGCN = "https://raw.githubusercontent.com/kuandeng/LightGCN/master/Data"
 _RECHORUS = "https://raw.githubusercontent.com/THUwangcy/ReChorus/e74389752d7b37120e985229d26693ec00b909e5/data"
 _STAN_REPOSITORY = "yingtaoluo/Spatial-Temporal-Attention-Network-for-POI-Recommendation"
@@ -208,7 +207,7 @@ _ENTRIES = (
         k_core=None,
         files=(),
         remote=(),
-        by_hand="Nothing to get: the data are generated when they are used.",
+        by_hand="No files are needed: the data are generated when they are used.",
         columns={},
         read_options={},
         item_file=None,
@@ -220,16 +219,15 @@ CATALOGUE: Mapping[str, Dataset] = {entry.name: entry for entry in _ENTRIES}
 
 
 def find_dataset(name: str) -> Dataset:
-    """Return the entry called ``name``.
+    """The entry called ``name``.
 
     Raises:
-        ConfigError: there is none; the message lists all names and the nearest one.
+        ConfigError: the catalogue has no such entry; the message lists all names and suggests the nearest one.
 
-    >>> find_dataset("gowalla").k_core
-    20
+    Example:
+        >>> find_dataset("gowalla").k_core
+        20
     """
     if name in CATALOGUE:
         return CATALOGUE[name]
-    near = get_close_matches(name.lower(), CATALOGUE, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise ConfigError(f"unknown data set {name!r}{hint} The catalogue has {', '.join(sorted(CATALOGUE))}")
+    raise unknown_name("data set", name, sorted(CATALOGUE))

@@ -1,4 +1,4 @@
-"""Frames of polars, pandas or Arrow as a table."""
+"""Reader of polars, pandas and Arrow frames and of dictionaries of columns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,30 +6,31 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from icpe.data.readers.table import INTERACTION, Columns, Piece, Table, Wanted, pick_columns
+from icpe.data.readers.column_mapping import INTERACTION, Columns, ExpectedColumns, pick_columns
+from icpe.data.readers.table import Piece, Table
 from icpe.errors import DataError
 
 
-def from_frame(frame: Any, columns: Columns | None = None, wanted: Wanted = INTERACTION) -> Table:
-    """Take the wanted columns of a polars, pandas or Arrow frame.
+def from_frame(frame: Any, columns: Columns | None = None, expected: ExpectedColumns = INTERACTION) -> Table:
+    """The expected columns of a polars, pandas or Arrow frame, or of a dictionary of columns.
 
-    pandas columns are taken one by one, so that neither pandas nor pyarrow is needed here and an object column
-    with mixed ids is seen as such.
+    pandas columns are converted one by one. This needs neither pandas nor pyarrow here, and it detects an object
+    column with ids of mixed types.
     """
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
     elif isinstance(frame, Mapping):
         frame = _from_columns(frame)
     if isinstance(frame, pl.DataFrame):
-        picked = pick_columns(frame.columns, columns, "the frame", wanted=wanted)
+        picked = pick_columns(frame.columns, columns, "the frame", expected=expected)
         chosen = frame.select(pl.col(theirs).alias(ours) for ours, theirs in picked.items())
         names = frame.columns
     elif _is_pandas(frame):
         names = [str(name) for name in frame.columns]
-        picked = pick_columns(names, columns, "the frame", wanted=wanted)
+        picked = pick_columns(names, columns, "the frame", expected=expected)
         chosen = pl.DataFrame({ours: _from_pandas(frame, names.index(theirs)) for ours, theirs in picked.items()})
     elif hasattr(frame, "__arrow_c_stream__"):
-        return from_frame(pl.DataFrame(frame), columns, wanted)
+        return from_frame(pl.DataFrame(frame), columns, expected)
     else:
         raise DataError(
             f"a log cannot be read from {type(frame).__name__!r}; expected a path, several paths, "

@@ -1,6 +1,6 @@
 """Losses of inner products, with closed-form gradients on the CPU.
 
-Every function takes ``users`` [b, d] and ``both`` [b + m, d], positives and then negatives: m = b · K with K for each
+Every function takes ``users`` [b, d] and ``items`` [b + m, d], positives and then negatives: m = b · K with K for each
 positive in turn, or m shared by the batch. The further arguments are those of a method that changes logits and weighs
 positives:
 
@@ -26,12 +26,13 @@ from torch import Tensor
 from icpe.methods._parts.precomputed_gradient import with_gradients
 from icpe.types import FloatArray
 
+ENABLED = True  # False lets torch compute everything, to compare the two or to look for an error
 _EPS = 1e-12  # the least norm of a row, as in torch's normalize
 _NEVER = -1e30  # a logit that has no share; finite, since a row may hold nothing else
 
 
 class Offset(Protocol):
-    """Something learned that is added to the logits, a function of the items' rows [b + m, d]; for :func:`closed`."""
+    """A learned function of the items' rows [b + m, d] that is added to the logits, with a closed-form gradient."""
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
@@ -50,7 +51,7 @@ class Offset(Protocol):
 
 def bce_on_rows(
     users: Tensor,
-    both: Tensor,
+    items: Tensor,
     neg_weight: float = 1.0,
     scale: float = 1.0,
     offset: Tensor | Offset | None = None,
@@ -62,18 +63,18 @@ def bce_on_rows(
 
     ``weight`` and ``user_weight`` are of the positive's own term.
     """
-    if not closed(users, both):
-        return _plain_bce(users, both, neg_weight, scale, _tensor(offset), weight, user_weight, reg)
+    if not has_closed_form(users, items):
+        return plain_bce(users, items, neg_weight, scale, _tensor(offset), weight, user_weight, reg)
     from icpe.kernels.losses import bce
 
-    rows, grads = _arrays(users, both, offset, weight, user_weight)
+    rows, grads = _arrays(users, items, offset, weight, user_weight)
     value = bce(*rows, scale, neg_weight, reg, *grads)  # type: ignore[call-arg]
-    return _with_gradients(value, users, both, offset, grads)
+    return _with_gradients(value, users, items, offset, grads)
 
 
 def bpr_on_rows(
     users: Tensor,
-    both: Tensor,
+    items: Tensor,
     scale: float = 1.0,
     offset: Tensor | Offset | None = None,
     weight: Tensor | None = None,
@@ -81,18 +82,18 @@ def bpr_on_rows(
     reg: float = 0.0,
 ) -> Tensor:
     """Mean of weight/K · Σ softplus(s⁻ − s⁺) with s = scale · (user · item) + offset."""
-    if not closed(users, both):
-        return _plain_bpr(users, both, scale, _tensor(offset), weight, user_weight, reg)
+    if not has_closed_form(users, items):
+        return plain_bpr(users, items, scale, _tensor(offset), weight, user_weight, reg)
     from icpe.kernels.losses import bpr
 
-    rows, grads = _arrays(users, both, offset, weight, user_weight)
+    rows, grads = _arrays(users, items, offset, weight, user_weight)
     value = bpr(*rows, scale, reg, *grads)  # type: ignore[call-arg]
-    return _with_gradients(value, users, both, offset, grads)
+    return _with_gradients(value, users, items, offset, grads)
 
 
 def softmax_on_rows(
     users: Tensor,
-    both: Tensor,
+    items: Tensor,
     temperature: float,
     offset: Tensor | Offset | None = None,
     weight: Tensor | None = None,
@@ -103,10 +104,10 @@ def softmax_on_rows(
 ) -> Tensor:
     """Mean of weight · cross-entropy of a positive against negatives all share, on cosine / temperature + offset."""
     if codes is not None and group:
-        return softmax_in_groups(users, both, temperature, codes, group, offset, weight, user_weight, reg)
-    if not closed(users, both):
-        return _plain_softmax(users, both, temperature, _tensor(offset), weight, user_weight, reg, codes)
-    rows, grads = _arrays(users, both, offset, weight, user_weight)
+        return softmax_in_groups(users, items, temperature, codes, group, offset, weight, user_weight, reg)
+    if not has_closed_form(users, items):
+        return plain_softmax(users, items, temperature, _tensor(offset), weight, user_weight, reg, codes)
+    rows, grads = _arrays(users, items, offset, weight, user_weight)
     size = len(users)
     start = size if codes is None else 0  # where negatives begin
     of_users, of_items = _Units(rows[0]), _Units(rows[1])
@@ -137,7 +138,7 @@ def softmax_on_rows(
     torch.mm(to_negative, drawn, out=user_grads).addcmul_(to_positive, item).mul_(user_weights[:, None])
     value += of_users.back(grads[0], slice(None), reg)
     value += of_items.back(grads[1], slice(size), reg) + of_items.back(grads[1], slice(size, None), reg)
-    return _with_gradients(value, users, both, offset, grads)
+    return _with_gradients(value, users, items, offset, grads)
 
 
 def softmax_in_groups(
@@ -156,8 +157,8 @@ def softmax_in_groups(
     Each ``group`` rows are a group, in the order they come in, and the rest are one; ``items`` [b, d] are positives
     alone. It costs as much as ``group`` negatives that all share, but every positive is a negative of some.
     """
-    if not closed(users, items):
-        return _plain_groups(users, items, temperature, codes, group, _tensor(offset), weight, user_weight, reg)
+    if not has_closed_form(users, items):
+        return plain_groups(users, items, temperature, codes, group, _tensor(offset), weight, user_weight, reg)
     rows, grads = _arrays(users, items, offset, weight, user_weight)
     units = [_Units(one) for one in rows[:2]]
     inputs = [one.units for one in units] + [torch.from_numpy(one) for one in rows[2:]] + [codes]
@@ -222,26 +223,26 @@ class _Units:
         return 0.5 * reg * float(np.square(norms, dtype=np.float64).mean()) if reg else 0.0
 
 
-def closed(users: Tensor, both: Tensor) -> bool:
+def has_closed_form(users: Tensor, items: Tensor) -> bool:
     """Whether losses of these rows know their gradients."""
     kinds = (torch.float32, torch.float64)
-    return users.device.type == "cpu" and users.dtype == both.dtype and users.dtype in kinds
+    return ENABLED and users.device.type == "cpu" and users.dtype == items.dtype and users.dtype in kinds
 
 
 def _tensor(offset: Tensor | Offset | None) -> Tensor | None:
     if offset is not None and not isinstance(offset, Tensor):
-        raise TypeError("an Offset knows its gradients and serves closed forms only; see closed()")
+        raise TypeError("an Offset knows its gradients and serves closed forms only; see has_closed_form()")
     return offset
 
 
 def _arrays(
-    users: Tensor, both: Tensor, offset: Tensor | Offset | None, weight: Tensor | None, user_weight: Tensor | None
+    users: Tensor, items: Tensor, offset: Tensor | Offset | None, weight: Tensor | None, user_weight: Tensor | None
 ) -> tuple[list[FloatArray], list[FloatArray]]:
     """Inputs as arrays, with zeros and ones for those that are not given, and room for three gradients."""
     size, kind = len(users), users.detach().numpy().dtype
-    rows = [_array(one, kind) for one in (users, both)]
-    added = offset if offset is None or isinstance(offset, Tensor) else offset.of(both)
-    rows.append(np.zeros(len(both), kind) if added is None else _array(added, kind))
+    rows = [_array(one, kind) for one in (users, items)]
+    added = offset if offset is None or isinstance(offset, Tensor) else offset.of(items)
+    rows.append(np.zeros(len(items), kind) if added is None else _array(added, kind))
     rows += [np.ones(size, kind) if one is None else _array(one, kind) for one in (weight, user_weight)]
     return rows, [np.empty_like(one) for one in rows[:3]]
 
@@ -251,19 +252,19 @@ def _array(values: Tensor, kind: Any) -> FloatArray:
 
 
 def _with_gradients(
-    value: float, users: Tensor, both: Tensor, offset: Tensor | Offset | None, grads: Sequence[FloatArray]
+    value: float, users: Tensor, items: Tensor, offset: Tensor | Offset | None, grads: Sequence[FloatArray]
 ) -> Tensor:
     known, more = [torch.from_numpy(grad) for grad in grads], [offset] if isinstance(offset, Tensor) else []
     if offset is not None and not isinstance(offset, Tensor):
         more, known = [*offset.parameters], [*known[:2], *offset.back(known[2], known[1])]
         value += offset.cost
-    inputs = [users, both, *more]
+    inputs = [users, items, *more]
     return with_gradients(value, known[: len(inputs)], inputs)
 
 
-def _plain_bce(
+def plain_bce(
     users: Tensor,
-    both: Tensor,
+    items: Tensor,
     neg_weight: float,
     scale: float,
     offset: Tensor | None,
@@ -271,37 +272,39 @@ def _plain_bce(
     user_weight: Tensor | None,
     reg: float,
 ) -> Tensor:
-    items, drawn = _split(users, both)
-    positive = scale * (_weighted(users, user_weight) * items).sum(-1)
+    """Return :func:`bce_on_rows` by torch alone, which the closed form is tested against."""
+    positives, drawn = _split(users, items)
+    positive = scale * (_weighted(users, user_weight) * positives).sum(-1)
     negative = scale * (users[:, None] * drawn).sum(-1)
     if offset is not None:
         positive, negative = positive + offset[: len(users)], negative + offset[len(users) :].view_as(negative)
     own = F.softplus(-positive)
     own = own if weight is None else own * weight
-    return own.mean() + neg_weight * F.softplus(negative).mean() + _penalty(users, both, reg)
+    return own.mean() + neg_weight * F.softplus(negative).mean() + _penalty(users, items, reg)
 
 
-def _plain_bpr(
+def plain_bpr(
     users: Tensor,
-    both: Tensor,
+    items: Tensor,
     scale: float,
     offset: Tensor | None,
     weight: Tensor | None,
     user_weight: Tensor | None,
     reg: float,
 ) -> Tensor:
-    items, drawn = _split(users, both)
+    """Return :func:`bpr_on_rows` by torch alone."""
+    positives, drawn = _split(users, items)
     user = _weighted(users, user_weight)
-    positive, negative = scale * (user * items).sum(-1), scale * (user[:, None] * drawn).sum(-1)
+    positive, negative = scale * (user * positives).sum(-1), scale * (user[:, None] * drawn).sum(-1)
     if offset is not None:
         positive, negative = positive + offset[: len(users)], negative + offset[len(users) :].view_as(negative)
     each = F.softplus(negative - positive[:, None]).mean(1)
-    return (each if weight is None else each * weight).mean() + _penalty(users, both, reg)
+    return (each if weight is None else each * weight).mean() + _penalty(users, items, reg)
 
 
-def _plain_softmax(
+def plain_softmax(
     users: Tensor,
-    both: Tensor,
+    items: Tensor,
     temperature: float,
     offset: Tensor | None,
     weight: Tensor | None,
@@ -309,7 +312,8 @@ def _plain_softmax(
     reg: float,
     codes: Tensor | None,
 ) -> Tensor:
-    user, item = F.normalize(_weighted(users, user_weight), dim=-1), F.normalize(both, dim=-1)
+    """Return :func:`softmax_on_rows` by torch alone."""
+    user, item = F.normalize(_weighted(users, user_weight), dim=-1), F.normalize(items, dim=-1)
     start = len(users) if codes is None else 0
     positive, negative = (user * item[: len(users)]).sum(-1) / temperature, user @ item[start:].T / temperature
     if offset is not None:
@@ -317,10 +321,10 @@ def _plain_softmax(
     if codes is not None:
         negative = negative.masked_fill(codes[: len(users), None] == codes, _NEVER)
     each = torch.logaddexp(positive, torch.logsumexp(negative, 1)) - positive
-    return (each if weight is None else each * weight).mean() + _penalty(users, both, reg)
+    return (each if weight is None else each * weight).mean() + _penalty(users, items, reg)
 
 
-def _plain_groups(
+def plain_groups(
     users: Tensor,
     items: Tensor,
     temperature: float,
@@ -331,18 +335,19 @@ def _plain_groups(
     user_weight: Tensor | None,
     reg: float,
 ) -> Tensor:
+    """Return :func:`softmax_in_groups` by torch alone."""
     total = _penalty(users, items, reg)
     for first in range(0, len(users), group):
         part = slice(first, first + group)
-        added, own, guide = (None if one is None else one[part] for one in (offset, weight, user_weight))
-        mean = _plain_softmax(users[part], items[part], temperature, added, own, guide, 0.0, codes[part])
+        added, own, own_user = (None if one is None else one[part] for one in (offset, weight, user_weight))
+        mean = plain_softmax(users[part], items[part], temperature, added, own, own_user, 0.0, codes[part])
         total = total + len(users[part]) / len(users) * mean
     return total
 
 
-def _split(users: Tensor, both: Tensor) -> tuple[Tensor, Tensor]:
+def _split(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
     """Positives [b, d] and negatives [b, K, d]."""
-    return both[: len(users)], both[len(users) :].view(len(users), -1, both.shape[-1])
+    return items[: len(users)], items[len(users) :].view(len(users), -1, items.shape[-1])
 
 
 def _weighted(users: Tensor, weight: Tensor | None) -> Tensor:
@@ -352,9 +357,8 @@ def _weighted(users: Tensor, weight: Tensor | None) -> Tensor:
     return users.detach() + weight[:, None] * (users - users.detach())
 
 
-def _penalty(users: Tensor, both: Tensor, reg: float) -> Tensor:
+def _penalty(users: Tensor, items: Tensor, reg: float) -> Tensor:
     if reg == 0:
         return users.new_zeros(())
-    items, drawn = both[: len(users)], both[len(users) :]
-    means = [rows.square().sum() / len(rows) for rows in (users, items, drawn) if len(rows)]
+    means = [rows.square().sum() / len(rows) for rows in (users, items[: len(users)], items[len(users) :]) if len(rows)]
     return 0.5 * reg * torch.stack(means).sum()

@@ -1,4 +1,4 @@
-"""Gradients that are weighed on their way to some parameters and not to others, in one backward pass."""
+"""Scores whose gradients are weighted for some parameters and not for others, in one backward pass."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ class _ScaleGradient(torch.autograd.Function):
 
 
 def scale_gradient(values: Tensor, factors: Tensor) -> Tensor:
-    """The values themselves; their gradient is multiplied by the factor of each row."""
+    """Return the values unchanged; their gradient is multiplied by the factor of each row."""
     factors = factors.view(*factors.shape, *[1] * (values.dim() - factors.dim()))
     scaled: Tensor = _ScaleGradient.apply(values, factors)  # type: ignore[no-untyped-call]
     return scaled
 
 
-def weighed_score(backbone: Backbone, users: Tensor, items: Tensor, guide: Tensor | None) -> Tensor:
-    """Scores whose gradient is weighed on its way to all but the items, where the weight is taken back."""
-    if guide is None:
+def weighed_score(backbone: Backbone, users: Tensor, items: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the scores of pairs; their gradient is weighted for all parameters except the items' representations."""
+    if weight is None:
         return backbone.score(users, items)
-    return scale_gradient(backbone.score(users, scale_gradient(items, 1 / guide)), guide)
+    return scale_gradient(backbone.score(users, scale_gradient(items, 1 / weight)), weight)

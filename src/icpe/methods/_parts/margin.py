@@ -1,7 +1,7 @@
-"""Softmax of cosines in which the angle of the positive is enlarged by a margin.
+"""Softmax of cosines in which a margin enlarges the angle of the positive.
 
 With θ the angle between a user and an item, a positive counts as cos(θ + M) and a negative as cos θ. The loss of a
-batch is the mean cross-entropy of the positives against their negatives on these numbers / temperature.
+batch is the mean cross-entropy of the positives against their negatives on these values / temperature.
 """
 
 import math
@@ -13,18 +13,19 @@ from torch import Tensor
 
 from icpe.kernels.losses import normalise, through_norm
 from icpe.kernels.margin import margin_softmax
-from icpe.methods._parts.distinct import of_the_others
+from icpe.methods._parts.distinct import sum_without_own
 from icpe.methods._parts.precomputed_gradient import with_gradients
 from icpe.types import FloatArray
 
-EPS = 1e-8  # the least norm of a vector
-_LEAST = 1e-7  # of sin²θ, whose root has no slope at 0
+MIN_NORM = 1e-8  # smallest norm by which a vector is divided
+_MIN_SINE_SQUARED = 1e-7  # the slope of the root of sin²θ is infinite at 0
 
 
 def add_margin(cosine: Tensor, margin: Tensor) -> Tensor:
-    """cos(θ + M) from cos θ and M, elementwise; M stops at π − θ, beyond which similarity would rise again.
+    """Return cos(θ + M) from cos θ and M, elementwise.
 
-    The cap is a constant for the gradient, and arccos, whose slope is unbounded, is not part of it.
+    M is capped at π − θ, because the cosine would rise again beyond that. The cap is a constant for the gradient, so
+    arccos, whose slope is unbounded, is not differentiated.
 
     Example:
         >>> values = add_margin(torch.tensor([1.0, 0.0, -0.9]), torch.tensor([0.5, 0.5, 1.0]))
@@ -33,12 +34,12 @@ def add_margin(cosine: Tensor, margin: Tensor) -> Tensor:
     """
     angle = torch.arccos(cosine.detach().clamp(-1, 1))
     margin = torch.minimum(margin.to(cosine.dtype), math.pi - angle)
-    sine = (1 - cosine.square()).clamp_min(_LEAST).sqrt()
+    sine = (1 - cosine.square()).clamp_min(_MIN_SINE_SQUARED).sqrt()
     return cosine * torch.cos(margin) - sine * torch.sin(margin)
 
 
 def softmax_with_margin(cosines: Tensor, margin: Tensor, temperature: float) -> Tensor:
-    """The loss from the cosines of each positive and of its negatives, [batch, 1 + N], and margins, [batch]."""
+    """Return the loss from the cosines of each positive and of its negatives, [batch, 1 + N], and margins, [batch]."""
     positive = add_margin(cosines[:, 0], margin)
     logits = torch.cat([positive[:, None], cosines[:, 1:]], 1) / temperature
     return (torch.logsumexp(logits, 1) - logits[:, 0]).mean()
@@ -47,23 +48,23 @@ def softmax_with_margin(cosines: Tensor, margin: Tensor, temperature: float) -> 
 def in_batch_with_margin(
     users: Tensor, items: Tensor, rows: tuple[Tensor, Tensor], margin: Tensor, temperature: float
 ) -> Tensor:
-    """The loss of a batch where the positives of all other rows are the negatives.
+    """Return the loss of a batch in which the positives of all other rows are the negatives.
 
-    A batch holds a user and an item again and again, so that distinct cosines are far fewer than pairs of its rows: a
-    user's sum over the batch is found once, and each of their rows takes its own positive out of it.
+    Users and items occur many times in a batch, so the number of distinct cosines is far below the number of pairs of
+    rows. Each user's sum over the batch is computed once, and each row subtracts its own positive from it.
 
     Args:
         users: vectors of the distinct users, [n, D].
         items: vectors of the distinct items, [m, D].
-        rows: places of the batch's users and of their positives among them, int64 [batch] each.
+        rows: positions of the batch's users and of their positives among them, int64 [batch] each.
         margin: M, [batch].
-        temperature: of the softmax.
+        temperature: temperature of the softmax.
     """
-    cosines = F.normalize(users, dim=-1, eps=EPS) @ F.normalize(items, dim=-1, eps=EPS).T
+    cosines = F.normalize(users, dim=-1, eps=MIN_NORM) @ F.normalize(items, dim=-1, eps=MIN_NORM).T
     highest = cosines.detach().amax(1)
-    chance = ((cosines - highest[:, None]) / temperature).exp()
-    times = torch.bincount(rows[1], minlength=len(items)).to(chance)
-    others = of_the_others(chance * times, rows[0], chance[rows])
+    exponentials = ((cosines - highest[:, None]) / temperature).exp()
+    counts = torch.bincount(rows[1], minlength=len(items)).to(exponentials)
+    others = sum_without_own(exponentials * counts, rows[0], exponentials[rows])
     positive = (add_margin(cosines[rows], margin) - highest[rows[0]]).double() / temperature
     return (torch.log(others + positive.exp()) - positive).mean().to(cosines.dtype)
 
@@ -71,26 +72,26 @@ def in_batch_with_margin(
 def vectors_with_margin(
     users: Tensor, items: Tensor, positives: Tensor, negatives: Tensor, margin: Tensor, temperature: float
 ) -> Tensor:
-    """The loss of vectors with negatives for each positive; on the CPU its gradient has a closed form.
+    """Return the loss of vectors with separate negatives for each positive; on the CPU its gradient has a closed form.
 
     Args:
-        users: of the users, [batch, D].
-        items: of the distinct items of a batch, [m, D].
-        positives: places of the positives among them, int64 [batch].
-        negatives: places of the negatives, int64 [batch, N].
+        users: vectors of the users, [batch, D].
+        items: vectors of the distinct items of the batch, [m, D].
+        positives: positions of the positives among the items, int64 [batch].
+        negatives: positions of the negatives among the items, int64 [batch, N].
         margin: M, [batch].
-        temperature: of the softmax.
+        temperature: temperature of the softmax.
     """
     if users.device.type != "cpu" or users.dtype != items.dtype or users.dtype not in (torch.float32, torch.float64):
         return plain_vectors_with_margin(users, items, positives, negatives, margin, temperature)
     rows: list[FloatArray] = [one.detach().contiguous().numpy() for one in (users, items)]
     units, norms = [np.empty_like(one) for one in rows], [np.empty(len(one), one.dtype) for one in rows]
     for one, unit, norm in zip(rows, units, norms, strict=True):
-        normalise(one, unit, norm, EPS)
+        normalise(one, unit, norm, MIN_NORM)
     grads = [np.zeros_like(one) for one in rows]
     angles = margin.detach().to(users.dtype).numpy()
-    places = positives.numpy(), negatives.numpy()
-    value = margin_softmax(*units, *places, angles, temperature, *grads, _LEAST)  # type: ignore[call-arg]
+    codes = positives.numpy(), negatives.numpy()
+    value = margin_softmax(*units, *codes, angles, temperature, *grads, _MIN_SINE_SQUARED)  # type: ignore[call-arg]
     for one, unit, norm, grad in zip(rows, units, norms, grads, strict=True):
         through_norm(grad, unit, norm, one, 0.0)
     return with_gradients(value, [torch.from_numpy(grad) for grad in grads], [users, items])
@@ -99,8 +100,8 @@ def vectors_with_margin(
 def plain_vectors_with_margin(
     users: Tensor, items: Tensor, positives: Tensor, negatives: Tensor, margin: Tensor, temperature: float
 ) -> Tensor:
-    """:func:`vectors_with_margin` by torch alone, against which the closed form is tested."""
-    user, item = F.normalize(users, dim=-1, eps=EPS), F.normalize(items, dim=-1, eps=EPS)
-    places = torch.cat([positives[:, None], negatives], 1)
-    cosines = torch.bmm(F.embedding(places, item), user[:, :, None])[:, :, 0]
+    """Return :func:`vectors_with_margin` computed by torch alone; tests compare the closed form with it."""
+    user, item = F.normalize(users, dim=-1, eps=MIN_NORM), F.normalize(items, dim=-1, eps=MIN_NORM)
+    codes = torch.cat([positives[:, None], negatives], 1)
+    cosines = torch.bmm(F.embedding(codes, item), user[:, :, None])[:, :, 0]
     return softmax_with_margin(cosines, margin, temperature)

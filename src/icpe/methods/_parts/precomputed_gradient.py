@@ -1,4 +1,4 @@
-"""Losses whose gradients are known already, handed to autograd as they are."""
+"""Losses that pass gradients computed in closed form to autograd."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,14 +8,15 @@ from torch import Tensor
 
 
 def with_gradients(value: float | Tensor, grads: Sequence[Tensor], inputs: Sequence[Tensor]) -> Tensor:
-    """A number that, when it is differentiated, has these gradients; once, for they are not copied.
+    """Return a scalar tensor whose backward pass gives the inputs these gradients.
 
-    On the few rows of a batch autograd's bookkeeping costs more than the sums, so that closed forms are worth it.
+    On the few rows of a batch, the bookkeeping of autograd costs more than the arithmetic, so closed forms are faster.
+    The gradients are not copied, so that only one backward pass is possible.
 
     Args:
         value: the number.
-        grads: one for each input, of its shape.
-        inputs: what the number was computed from.
+        grads: gradients, one for each input and of its shape.
+        inputs: the tensors from which the number was computed.
 
     Example:
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -23,11 +24,11 @@ def with_gradients(value: float | Tensor, grads: Sequence[Tensor], inputs: Seque
         >>> x.grad
         tensor([2., 4.])
     """
-    loss: Tensor = _Known.apply(float(value), list(grads), *inputs)  # type: ignore[no-untyped-call]
+    loss: Tensor = _PrecomputedGradient.apply(float(value), list(grads), *inputs)  # type: ignore[no-untyped-call]
     return loss
 
 
-class _Known(torch.autograd.Function):
+class _PrecomputedGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: float, grads: list[Tensor], *inputs: Tensor) -> Tensor:
         ctx.grads = grads
@@ -35,8 +36,11 @@ class _Known(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Any, ...]:
-        grads, ctx.grads = ctx.grads, None  # kept here too, they would be copied where they go
+        # Autograd copies a gradient to which another reference exists, so the context gives its reference up.
+        grads, ctx.grads = ctx.grads, None
         if grads is None:
-            raise RuntimeError("a closed-form gradient is handed out once; compute the loss again")
+            raise RuntimeError(
+                "the precomputed gradients of this loss were used already; compute the loss again before backward()"
+            )
         factor = float(outer[0])
         return (None, None, *(grad if factor == 1 else grad * factor for grad in grads))

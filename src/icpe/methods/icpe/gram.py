@@ -3,12 +3,11 @@
 Each cluster is differentiated with its own pairs only, so that all clusters together cost about one pass over the data.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from icpe.backbones.base import Backbone
 from icpe.types import FloatArray, IntArray
@@ -20,17 +19,6 @@ Pairs = tuple[IntArray, IntArray, IntArray, int, FloatArray, FloatArray, FloatAr
 _AT_ONCE = 1 << 16  # scores in one pass where each goes through layers
 _PRODUCTS = 1 << 24  # scores in one pass where they are inner products
 _AT_MOST = 1 << 16  # scores in all, where a pass is expensive
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Without dropout for a while."""
-    training = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(training)
 
 
 def gram_by_autograd(
@@ -62,8 +50,7 @@ def gram_by_autograd(
     affordable = max(_AT_MOST // scores, 1024)
     if rng is not None and at_rows and len(pairs) > affordable:
         pairs = rng.choice(len(pairs), affordable, replace=False)
-    layered = type(backbone).vectors is Backbone.vectors
-    at_once = max((_AT_ONCE if layered else _PRODUCTS) // scores, 256)
+    at_once = max((_PRODUCTS if backbone.inner_product else _AT_ONCE) // scores, 256)
     found = [
         _gradient(backbone, losses, user, item, pairs[of_pair[pairs] == cluster], at_rows, at_once)
         for cluster in range(clusters)

@@ -1,4 +1,4 @@
-"""How much everybody is drawn to an item, whoever they are: the global propensity."""
+"""The global propensity: the attraction of an item that is the same for all users."""
 
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ class GlobalPropensity(nn.Module):
 
     Args:
         width: D, the length of a representation.
-        rng: start values, U(±1/√inputs) as torch's own linear layers have.
+        rng: generator of the initial values, U(±1/√inputs) as in torch's linear layers.
     """
 
     hidden: ClassVar[int] = 32
@@ -32,7 +32,7 @@ class GlobalPropensity(nn.Module):
         self.outer_bias = nn.Parameter(uniform_matrix(1, 1, outer, rng).detach()[0])
 
     def forward(self, items: Tensor) -> Tensor:
-        """Propensities of representations, [..., D] → [...]."""
+        """Return the propensities of representations, [..., D] → [...]."""
         rows, whole = items.reshape(-1, items.shape[-1]), PropensityOffset(self, 1.0)
         propensity: Tensor = _AsOne.apply(whole, rows, *whole.parameters)  # type: ignore[no-untyped-call]
         return propensity.view(items.shape[:-1])
@@ -41,15 +41,15 @@ class GlobalPropensity(nn.Module):
 class PropensityOffset:
     """α·S^g of the items of a batch, with its gradient in closed form.
 
-    Autograd's bookkeeping costs more than the sums on so few rows.
+    On so few rows, the overhead of autograd costs more than the arithmetic.
 
     Args:
         network: S^g.
-        alpha: its share.
+        alpha: share α of the propensity.
         detach: whether the items get no gradient from it.
-        shrink: factor of the offset's variance over the items from place ``start`` on, which is added to the loss.
-        start: see ``shrink``.
-        less: taken off the offsets of these items, [n].
+        shrink: factor of the variance of the offsets from position ``start`` on, which is added to the loss.
+        start: position of the first item that ``shrink`` concerns.
+        missing: numbers that are subtracted from the offsets of these items, [n].
     """
 
     def __init__(
@@ -59,40 +59,40 @@ class PropensityOffset:
         detach: bool = False,
         shrink: float = 0.0,
         start: int = 0,
-        less: Tensor | None = None,
+        missing: Tensor | None = None,
     ) -> None:
-        self._less = less
+        self._missing = missing
         self._alpha, self._detach, self._shrink, self._start = alpha, detach, shrink, start
         self.parameters = network.inner, network.inner_bias, network.outer, network.outer_bias
         self._numbers = [one.detach() for one in self.parameters]
-        self._apart: Tensor | None = None
+        self._centred: Tensor | None = None
         self._steps = _Kernels if network.inner.device.type == "cpu" else _Torch
 
     @property
     def cost(self) -> float:
-        """What the last offsets add to the loss."""
-        return 0.0 if self._apart is None else self._shrink * float(self._apart.square().mean())
+        """What the variance of the last offsets adds to the loss."""
+        return 0.0 if self._centred is None else self._shrink * float(self._centred.square().mean())
 
     @torch.no_grad()
     def of(self, items: Tensor) -> Tensor:
-        """The offset, [n, D] → [n]."""
+        """Return the offsets, [n, D] → [n]."""
         inner, inner_bias, outer, outer_bias = self._numbers
         self._items = items.detach()
         self._hidden = torch.mm(self._items, inner.T)
         offset = self._steps.activate(self._hidden, inner_bias, outer, outer_bias, self._alpha)
         if self._shrink:
-            # Never a view of what is returned: kept here, it would keep its own graph alive, and that keeps this.
-            drawn = offset[self._start :]
-            self._apart = drawn - drawn.mean() if len(drawn) else None
-        return offset if self._less is None else offset.sub_(self._less)
+            # This must not be a view of the returned tensor, whose graph would keep this object alive and vice versa.
+            sampled = offset[self._start :]
+            self._centred = sampled - sampled.mean() if len(sampled) else None
+        return offset if self._missing is None else offset.sub_(self._missing)
 
     @torch.no_grad()
     def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
-        """Gradients of the parameters; those of the items are added to ``item_grads``, in place."""
+        """Return the gradients of the parameters and add those of the items to ``item_grads``."""
         inner, _, outer, _ = self._numbers
-        if self._apart is not None:
+        if self._centred is not None:
             grads = grads.clone()
-            grads[self._start :] += 2 * self._shrink / len(self._apart) * self._apart
+            grads[self._start :] += 2 * self._shrink / len(self._centred) * self._centred
         hidden, *of_units = self._steps.back(self._hidden, outer, grads, self._alpha)
         if not self._detach:
             item_grads.addmm_(hidden, inner)
@@ -100,11 +100,11 @@ class PropensityOffset:
 
 
 class _Kernels:
-    """What happens between the matrix products, on the CPU: one pass over the rows for all of it."""
+    """The arithmetic between the matrix products on the CPU, in one pass over the rows."""
 
     @staticmethod
     def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
-        """The offsets [n] by the outer layer [1, h]; ``hidden`` [n, h] is activated in place."""
+        """Return the offsets [n] by the outer layer [1, h]; ``hidden`` [n, h] is activated in place."""
         from icpe.kernels.hidden import activate  # late: numba takes a while to import
 
         offset = hidden.new_empty(len(hidden))
@@ -113,7 +113,7 @@ class _Kernels:
 
     @staticmethod
     def back(hidden: Tensor, outer: Tensor, grads: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Gradients of the hidden layer before activation, of its bias, of the outer layer and of the outer bias."""
+        """Return gradients of the hidden layer before activation, its bias, the outer layer and the outer bias."""
         from icpe.kernels.hidden import activate_back
 
         made = torch.empty_like(hidden), hidden.new_empty(hidden.shape[1]), torch.empty_like(outer), outer.new_empty(1)
@@ -123,17 +123,17 @@ class _Kernels:
 
 
 class _Torch:
-    """The same on other devices."""
+    """The same arithmetic on other devices."""
 
     @staticmethod
     def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
-        """See above."""
+        """Do the same as :class:`_Kernels`."""
         F.leaky_relu_(hidden.add_(bias), _LEAK)
         return torch.mv(hidden, outer[0]).add_(outer_bias).mul_(alpha)
 
     @staticmethod
     def back(hidden: Tensor, outer: Tensor, grads: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """See above."""
+        """Do the same as :class:`_Kernels`."""
         grads = grads * alpha
         # torch's own derivative: torch.where over the same numbers takes sixteen times as long.
         made = torch.ops.aten.leaky_relu_backward(torch.outer(grads, outer[0]), hidden, _LEAK, True)
@@ -141,7 +141,7 @@ class _Torch:
 
 
 class _AsOne(torch.autograd.Function):
-    """The network as one operation."""
+    """The network as one operation of autograd."""
 
     @staticmethod
     def forward(ctx: Any, whole: PropensityOffset, items: Tensor, *parameters: Tensor) -> Tensor:
@@ -159,12 +159,12 @@ class _AsOne(torch.autograd.Function):
 class Autoencoder(nn.Module):
     """A short code of each item's representation (D – 32 – 8 – 32 – D), for clustering only.
 
-    It is trained a little at each clustering and goes on from where it was. Its numbers are buffers: they belong to
-    the state of a run but not to what the run's optimiser trains.
+    It is trained a little further at each clustering. Its weights are buffers: they belong to the state of a run, but
+    the optimiser of the run does not train them.
 
     Args:
-        width: D.
-        rng: start values.
+        width: length of a representation (D).
+        rng: generator of the initial values.
     """
 
     hidden: ClassVar[int] = 32
@@ -184,8 +184,8 @@ class Autoencoder(nn.Module):
     def fit_codes(self, items: Tensor, rng: np.random.Generator) -> Tensor:
         """Train for some steps on the representations [items, D] and return their codes [items, 8].
 
-        Representations are divided by their spread first and codes after, so that neither depends on how far training
-        has come. Of many items a sample, drawn by ``rng``, is enough to learn from.
+        Representations and codes are divided by their standard deviations, so that they do not depend on the progress
+        of training. With many items, training uses a sample drawn by ``rng``.
         """
         inputs = _standard(items.detach())
         sample = inputs
@@ -206,7 +206,7 @@ class Autoencoder(nn.Module):
 
     @staticmethod
     def _run(values: Tensor, numbers: list[Tensor], layers: int) -> Tensor:
-        """The first layers applied; the code and the reconstruction are linear."""
+        """Apply the first layers; the code and the reconstruction are linear."""
         for layer in range(layers):
             values = F.linear(values, numbers[2 * layer], numbers[2 * layer + 1])
             if layer % 2 == 0:
@@ -215,6 +215,6 @@ class Autoencoder(nn.Module):
 
 
 def _standard(rows: Tensor) -> Tensor:
-    """Rows around 0 with a spread of 1 over all numbers."""
+    """Return centred rows with a standard deviation of 1 over all numbers."""
     centred = rows - rows.mean(0)
     return centred / centred.std().clamp_min(1e-12)

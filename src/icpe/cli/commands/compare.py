@@ -1,0 +1,224 @@
+"""``icpe compare``: methods × backbones × seeds side by side."""
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from icpe.cli._names import backbones_option, methods_option, parse_names
+from icpe.cli._seeds import parse_seeds, seeds_option
+from icpe.cli.commands.train import make_config
+from icpe.cli.compare_progress import comparison_progress
+from icpe.cli.dotted import DottedCommand
+from icpe.cli.options import (
+    config_option,
+    data_argument,
+    depths_option,
+    device_option,
+    json_option,
+    plugin_option,
+    print_json,
+    reading_options,
+    split_options,
+    test_option,
+    train_option,
+    valid_option,
+    workers_option,
+)
+
+if TYPE_CHECKING:
+    from icpe.compare.grid import Cell, Grid
+
+
+@click.command(cls=DottedCommand)
+@data_argument(required=False)
+@methods_option
+@backbones_option
+@seeds_option("5, or the seeds of --cells")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder of the comparison.")
+@click.option(
+    "--cells", type=click.Path(path_type=Path), help="TOML file that lists what to compare, instead of --methods."
+)
+@click.option("--only", multiple=True, help="Compare only the cells of --cells with this label; repeatable.")
+@click.option("--subject", default="icpe", show_default=True, help="Label or method to test against the others.")
+@click.option(
+    "--preset", help="Tuned settings: a name or a .toml file. Methods without settings in it are marked as not tuned."
+)
+@workers_option
+@click.option("--keep-checkpoints", is_flag=True, help="Keep the checkpoints of finished runs, which take much space.")
+@plugin_option
+@device_option
+@config_option
+@train_option
+@valid_option
+@test_option
+@split_options
+@depths_option
+@reading_options
+@json_option
+@click.pass_obj
+def compare(
+    dotted: dict[str, dict[str, Any]],
+    /,
+    methods: str | None,
+    backbones: str | None,
+    seeds: str | None,
+    output: Path,
+    cells: Path | None,
+    only: tuple[str, ...],
+    subject: str,
+    workers: int,
+    keep_checkpoints: bool,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Train methods on backbones with several seeds and compare the results with statistical tests.
+
+    DATA is the same as for `icpe train`. Dotted flags apply to all methods: --train.epochs 50. One folder receives
+    everything: runs, results.parquet with the metrics of every user, and tables as text, Markdown, LaTeX and CSV. The
+    same command continues a comparison that was stopped and tries failed runs again.
+
+    Example: icpe compare lastfm --methods normal,macr,icpe --backbones mf --seeds 5 -o cmp
+    """
+    from icpe.compare.grid import run_grid
+
+    rows, found = _cells(dotted, methods, backbones, cells, only, flags)
+    numbers = parse_seeds(seeds) if seeds is not None else found or list(range(5))
+    try:
+        with comparison_progress(rows, numbers) as show:
+            grid = run_grid(
+                rows,
+                numbers,
+                output,
+                workers=workers,
+                on_event=show,
+                keep_checkpoints=keep_checkpoints,
+                subject=subject,
+            )
+    except KeyboardInterrupt:
+        click.echo(
+            f"finished runs and checkpoints are kept in {output}; the same command continues from there", err=True
+        )
+        raise
+    _write_report(grid, subject)
+    if as_json:
+        print_json(_as_json(grid, subject))
+    else:
+        click.echo(_as_text(grid, subject))
+    return 1 if grid.failures else 0
+
+
+def _cells(
+    dotted: dict[str, dict[str, Any]],
+    methods: str | None,
+    backbones: str | None,
+    path: Path | None,
+    only: Sequence[str],
+    flags: dict[str, Any],
+) -> tuple[list["Cell"], list[int] | None]:
+    from icpe.errors import ConfigError
+
+    if "seed" in dotted.get("train", {}):
+        raise ConfigError("--train.seed cannot be combined with a comparison, which has several seeds; use --seeds")
+    if (methods is None) == (path is None):
+        raise ConfigError("a comparison needs either --methods NAMES or --cells FILE")
+    if path is None:
+        if only:
+            raise ConfigError("--only selects from --cells FILE and cannot be combined with --methods")
+        return _from_names(dotted, str(methods), backbones or "mf", flags), None
+    for name, value in (("--backbones", backbones), ("--preset", flags["preset"]), ("--config", flags["config"])):
+        if value is not None:
+            raise ConfigError(f"{name} cannot be combined with --cells; write it into {path} instead")
+    return _from_file(dotted, path, only, flags)
+
+
+def _from_names(dotted: dict[str, dict[str, Any]], methods: str, backbones: str, flags: dict[str, Any]) -> list["Cell"]:
+    """Return a cell for each method and backbone, with the settings of the preset if it has some."""
+    from icpe.backbones import BACKBONES
+    from icpe.cli._declared import check_flags
+    from icpe.compare.grid import Cell
+    from icpe.compare.names import BASELINES
+    from icpe.errors import ConfigError
+    from icpe.methods import METHODS
+
+    preset, cells, refused = flags["preset"], [], None
+    for backbone in parse_names(backbones, BACKBONES):
+        for method in parse_names(methods, METHODS):
+            chosen = {**flags, "preset": None, "seed": None}
+            label, tuned = METHODS.find(method).label, method in BASELINES
+            config = check_flags(dotted, make_config(dotted, method=method, backbone=backbone, **chosen))
+            if preset is not None and not tuned:
+                asked = config.updated("method", {"preset": preset})
+                try:
+                    asked.expanded()
+                    config, tuned = asked, True
+                except ConfigError as error:
+                    refused = error
+            cells.append(Cell(label, config, tuned))
+    if refused is not None and not any(cell.tuned and cell.method not in BASELINES for cell in cells):
+        raise refused
+    return cells
+
+
+def _from_file(
+    dotted: dict[str, dict[str, Any]], path: Path, only: Sequence[str], flags: dict[str, Any]
+) -> tuple[list["Cell"], list[int] | None]:
+    """Return the cells of a file, changed by the flags, and the seeds of the file."""
+    from icpe.compare.study_file import read_cells
+    from icpe.errors import ConfigError
+    from icpe.runs.config import SECTIONS
+
+    cells, seeds = read_cells(path)
+    labels = [cell.label for cell in cells]
+    for label in only:
+        if label not in labels:
+            raise ConfigError(f"{path} has no cell {label!r}; it has {', '.join(labels)}")
+    given = make_config(dotted, method=None, backbone=None, seed=None, **flags)
+    changed = []
+    for cell in cells:
+        if not only or cell.label in only:
+            config = replace(cell.config, plugins=given.plugins)
+            for section in SECTIONS:
+                config = config.updated(section, getattr(given, section))
+            changed.append(replace(cell, config=config))
+    return changed, seeds
+
+
+def _write_report(grid: "Grid", subject: str) -> None:
+    """Write the page, if matplotlib is installed. A page that fails does not make the comparison fail."""
+    from icpe.errors import IcpeError
+
+    if importlib.util.find_spec("matplotlib") is None:
+        return
+    from icpe.report.pages.comparison import comparison_report
+
+    try:
+        comparison_report(grid, grid.folder / "report.html", subject)
+    except IcpeError as error:
+        click.echo(f"report.html was not written: {error}", err=True)
+
+
+def _as_text(grid: "Grid", subject: str) -> str:
+    from icpe.compare.tables import table_of
+    from icpe.tables import terminal_width
+
+    page = "report.html, " if (grid.folder / "report.html").exists() else ""
+    files = f"{page}table.md, table.tex, differences.md, results.parquet"
+    return "\n".join([table_of(grid, subject=subject).as_text(terminal_width()), f"Saved in {grid.folder}: {files}"])
+
+
+def _as_json(grid: "Grid", subject: str) -> dict[str, Any]:
+    from icpe.compare.tables import table_of
+
+    table = table_of(grid, subject=subject)
+    return {
+        "folder": str(grid.folder),
+        "seeds": grid.seeds,
+        "rows": table.frame().to_dicts(),
+        "comparisons": [asdict(one) for one in table.comparisons],
+        "caption": table.caption,
+        "failures": [asdict(one) for one in grid.failures],
+    }

@@ -1,0 +1,49 @@
+"""``icpe evaluate``: the metrics of a saved run."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from icpe.cli._ranking import RankingCommand, parse_ranking
+from icpe.cli.commands.train import as_text
+from icpe.cli.options import beta_option, json_option, known_plugin_option, print_json
+
+
+@click.command(cls=RankingCommand)
+@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "-n", "depths", type=click.IntRange(min=1), multiple=True, help="List length; repeatable. Default: as in training."
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder to search first for the data of the run.",
+)
+@beta_option
+@known_plugin_option
+@json_option
+@click.pass_obj
+def evaluate(
+    dotted: dict[str, dict[str, Any]],
+    /,
+    run: Path,
+    depths: tuple[int, ...],
+    data_dir: Path | None,
+    beta: float | None,
+    as_json: bool,
+) -> None:
+    """Evaluate a saved model on its own validation and test parts.
+
+    Settings that only change the ranking can be changed without training again, such as --method.beta of ICPE;
+    `icpe evaluate RUN --help-settings` lists them.
+
+    Example: icpe evaluate run -n 10 -n 20
+    """
+    from icpe.runs.run import evaluate_run
+
+    result = evaluate_run(run, list(depths) or None, data_dir, parse_ranking(run, dotted, beta))
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(as_text(result))

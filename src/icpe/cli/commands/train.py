@@ -1,0 +1,180 @@
+"""``icpe train``: from a log to a trained, evaluated and saved model."""
+
+import re
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from icpe.cli.dotted import DottedCommand
+from icpe.cli.options import (
+    backbone_option,
+    command_line,
+    config_option,
+    data_argument,
+    depths_option,
+    device_option,
+    json_option,
+    method_option,
+    plugin_option,
+    print_json,
+    reading_options,
+    split_options,
+    test_option,
+    train_option,
+    valid_option,
+)
+
+if TYPE_CHECKING:
+    from icpe.runs.config import RunConfig
+
+
+@click.command(cls=DottedCommand)
+@data_argument(required=False)
+@backbone_option
+@method_option
+@click.option("--preset", help="Named settings: paper (for icpe), a data set such as lastfm, or a .toml file.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of every random choice. Default: 0.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder of the run. Default: runs/DATA-METHOD-BACKBONE-SEED.",
+)
+@click.option("--resume", is_flag=True, help="Continue the interrupted run in the folder given by -o.")
+@click.option("--force", is_flag=True, help="Replace an existing run in the folder.")
+@plugin_option
+@device_option
+@config_option
+@train_option
+@valid_option
+@test_option
+@split_options
+@depths_option
+@reading_options
+@json_option
+@click.pass_obj
+def train(
+    dotted: dict[str, dict[str, Any]],
+    /,
+    output: Path | None,
+    resume: bool,
+    force: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Train a model, evaluate it, and save it in a folder with everything needed to repeat the run.
+
+    DATA is a file, a folder of Parquet files, or a name from `icpe data list`. Every setting has a flag with a dot,
+    such as --train.lr 0.01, --method.loss softmax or --backbone.dim 32. `icpe train --method icpe --help-settings`
+    lists the settings of a method, its backbone, the split and the training loop.
+
+    Example: icpe train lastfm --backbone lightgcn --method normal --seed 0 -o run
+    """
+    from icpe.cli._declared import check_flags
+    from icpe.cli.progress import TrainingProgress, progress_bar
+    from icpe.errors import ConfigError
+    from icpe.runs.run import Run
+
+    if resume and output is None:
+        raise ConfigError("--resume needs the folder of the run: add -o RUN")
+    config = check_flags(dotted, make_config(dotted, **flags))
+    folder = output or free_folder(config)
+    try:
+        with progress_bar(str(folder)) as report:
+            progress = TrainingProgress(report)
+            result = Run(config, folder, progress.on_step, progress.on_evaluation).train(resume, force)
+    except KeyboardInterrupt:
+        raise click.Abort(_how_to_resume(folder)) from None
+    if as_json:
+        print_json({**result, "folder": str(folder)})
+        return
+    click.echo(as_text(result))
+    if still_improving(result):
+        click.echo("\nValidation was still improving at the last step; consider more --train.epochs.")
+    chosen = "" if output else ", a name that -o can change"
+    click.echo(f"\nSaved in {folder}{chosen}. Try: icpe recommend {folder} --user ID")
+
+
+def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
+    """Return the configuration of a run: defaults, overridden by the file, overridden by the flags."""
+    from icpe.runs.config import RunConfig
+
+    path = flags["config"]
+    config = replace(RunConfig() if path is None else RunConfig.read(path), plugins=flags.get("plugins", ()))
+    reading = {
+        name: flags[name]
+        for name in ("columns", "min_weight", "format", "separator", "ids", "time_unit", "k_core", "data_dir")
+    }
+    given = {part: flags[f"{part}_file"] for part in ("train", "valid", "test")}
+    named = {"source": flags["data"], **given}
+    header = {"header": False} if flags["no_header"] else {}
+    names = {"item_info": flags["item_info"], "item_columns": flags["item_columns"]}
+    config = config.updated("data", {**named, **reading, **header, **names})
+    # Another split, backbone or method has other settings, so those of the file do not apply to it.
+    chosen = {"split": flags["kind"], "backbone": flags["backbone"], "method": flags["method"]}
+    for section, key, default in (
+        ("split", "kind", "unbiased"),
+        ("backbone", "name", "mf"),
+        ("method", "name", "normal"),
+    ):
+        if chosen[section] not in (None, getattr(config, section).get(key, default)):
+            emptied: dict[str, Any] = {section: {}}
+            config = replace(config, **emptied)
+        config = config.updated(section, {key: chosen[section]})
+    config = config.updated("method", {"preset": flags["preset"]})
+    config = config.updated("train", {"seed": flags["seed"], "device": flags["device"]})
+    config = config.updated("evaluate", {"n": list(flags["depths"]) or None})
+    for section, values in dotted.items():
+        config = config.updated(section, values)
+    return config
+
+
+def free_folder(config: "RunConfig") -> Path:
+    """Return a folder below ``runs`` that does not exist yet, named after the data, method, backbone and seed."""
+    source = str(config.data.get("source") or config.data.get("train") or "data")
+    parts = (
+        Path(source).stem or "data",
+        str(config.method.get("name", "normal")),
+        str(config.backbone.get("name", "mf")),
+        str(config.seed),
+    )
+    name = re.sub(r"[^\w.-]+", "_", "-".join(parts))
+    candidates = (Path("runs", name if number == 1 else f"{name}-{number}") for number in count(1))
+    return next(folder for folder in candidates if not folder.exists())
+
+
+def _how_to_resume(folder: Path) -> str:
+    """A sentence with the running command, changed so that it continues the run in the folder."""
+    if not (folder / "checkpoint").exists():
+        return "nothing was trained yet, so nothing is saved"
+    words = [word for word in command_line().split(" ") if word not in ("--force", "--resume")]
+    command, named = " ".join(words), any(re.match(r"-o|--output(=|$)", word) for word in words)
+    return f"the state is saved in {folder}. Continue with: {command}{'' if named else f' -o {folder}'} --resume"
+
+
+def still_improving(result: dict[str, Any]) -> bool:
+    """Return whether the last validation of a run was the best one. Then the run was not stopped early either."""
+    return "valid" in result and 0 < result["steps"] == result["best_step"]
+
+
+def as_text(result: dict[str, Any]) -> str:
+    """Return the result of a run as a small table for the terminal."""
+    lines = [f"{result['method']} on {result['backbone']}, seed {result['seed']}: best step {result['best_step']:,}"]
+    if "seconds" in result:
+        lines[0] += f" of {result['steps']:,}, {result['seconds']:.1f} s"
+    parts = [name for name in ("valid", "test") if name in result]
+    if not parts:
+        return "\n".join([*lines, "", "The run has no validation and no test part, so there are no metrics."])
+    lines += ["", " " * 18 + "".join(f"{part:>12}" for part in parts)]
+    for name in result[parts[0]]:
+        lines.append(f"  {name:<16}" + "".join(_cell(name, result[part][name]) for part in parts))
+    return "\n".join(lines)
+
+
+def _cell(name: str, value: float | None) -> str:
+    if value is None:
+        return f"{'-':>12}"
+    return f"{value:>12,}" if name.startswith("users") else f"{value:>12.4f}"

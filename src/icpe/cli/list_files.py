@@ -1,0 +1,62 @@
+"""Recommendation lists with names, and in files."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from icpe import columns as col
+from icpe.data.interactions import Interactions
+from icpe.errors import ConfigError
+from icpe.files import write_atomically
+
+
+def with_names(lists: pl.DataFrame, log: Interactions) -> pl.DataFrame:
+    """Return the lists with a column ``name`` if the log has names of items."""
+    if log.item_info is None or col.NAME not in log.item_info.columns:
+        return lists
+    return lists.with_columns(log.item_names(lists[col.ITEM]).alias(col.NAME))
+
+
+def write_lists(pieces: Iterable[pl.DataFrame], path: Path) -> int:
+    """Write lists to a Parquet or CSV file, depending on the suffix, and return the number of rows.
+
+    The function writes each piece as it arrives, so memory holds a few pieces and not all of them.
+
+    Raises:
+        ConfigError: the file has another suffix.
+    """
+    if path.suffix not in (".parquet", ".csv"):
+        raise ConfigError(f"-o is {path}; expected a file that ends in .parquet or .csv")
+    rows = 0
+
+    def counted() -> Iterable[pl.DataFrame]:
+        nonlocal rows
+        for piece in pieces:
+            rows += piece.height
+            yield piece
+
+    def write(temporary: Path) -> None:
+        if path.suffix == ".csv":
+            with temporary.open("wb") as file:
+                for number, piece in enumerate(counted()):
+                    piece.write_csv(file, include_header=number == 0)
+        else:
+            _write_parquet(counted(), temporary)
+
+    write_atomically(path, write)
+    return rows
+
+
+def _write_parquet(pieces: Iterable[pl.DataFrame], path: Path) -> None:
+    """Write one file from pieces, in their order."""
+    rest = iter(pieces)
+    first = next(rest)
+
+    def source(*_: object) -> Iterator[pl.DataFrame]:
+        yield from itertools.chain([first], rest)
+
+    # The lazy frame requests one piece after the other, and the writer does not wait for the last one.
+    register_io_source(source, schema=first.schema).sink_parquet(path)

@@ -1,0 +1,46 @@
+"""How tables and pages name metrics and backbones, and which metrics are better when small."""
+
+from icpe.backbones import BACKBONES as _BACKBONES
+from icpe.tables import Better, Column
+
+BASELINES = ("popularity", "random")  # shown to give the scale; they do not compete with methods that learn
+_LOWER_IS_BETTER = ("gini", "popularity", "seconds")
+_ACRONYMS = {"ndcg": "NDCG", "mrr": "MRR", "apt": "APT"}
+
+
+def metric_column(metric: str) -> Column:
+    """The column of a table that shows this metric."""
+    return Column(_plain_name(metric), better=_better(metric))
+
+
+def metric_name(metric: str) -> str:
+    """The name of a metric as a heading shows it, with an arrow that points to the better values.
+
+    Example:
+        >>> metric_name("recall_niche@20"), metric_name("gini@20")
+        ('Recall@20 niche ↑', 'Gini@20 ↓')
+    """
+    return metric_column(metric).title
+
+
+def backbone_name(backbone: str) -> str:
+    """The name of a backbone as tables show it."""
+    return _BACKBONES[backbone].__name__ if backbone in _BACKBONES else backbone
+
+
+def higher_is_better(metric: str) -> bool:
+    """Whether larger values of this metric are better."""
+    return _better(metric) == "more"
+
+
+def _better(metric: str) -> Better:
+    return "less" if metric.partition("@")[0] in _LOWER_IS_BETTER else "more"
+
+
+def _plain_name(metric: str) -> str:
+    name, _, n = metric.partition("@")
+    first, _, group = name.partition("_")
+    if group not in ("head", "niche"):
+        first, group = name.replace("_", " "), ""
+    words = [_ACRONYMS.get(first, first.capitalize()) + (f"@{n}" if n else ""), group]
+    return " ".join(filter(None, words))

@@ -1,0 +1,113 @@
+"""The settings of ICPE."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from icpe.backbones.base import Backbone
+from icpe.methods._parts.sampled_loss import LossSettings
+from icpe.settings import setting
+
+Features = Literal["propensity", "paper", "popularity", "plain"]
+
+
+class ICPESettings(LossSettings):
+    """Settings of :class:`~icpe.methods.icpe.ICPE`."""
+
+    loss: Literal["softmax", "bce"] = setting(
+        "softmax", "Loss: softmax over cosine / temperature against shared negatives, or bce as in the paper."
+    )
+    temperature: float = setting(0.2, "Temperature τ of the softmax.", above=0.0, search=(0.15, 0.2, 0.25))
+    reg: float | None = setting(
+        None, "Weight λ of the L2 term. Default: 0 for softmax, else that of the backbone.", least=0.0
+    )
+    batch_negatives: bool = setting(
+        False, "For softmax, whether the positives of other users in the batch serve as negatives too."
+    )
+    peers: int = setting(
+        0,
+        "For softmax on inner products, the size of groups of positives that are each other's negatives; 0 samples "
+        "negatives instead. Their logits lack log popularity, so that both scores keep their meaning.",
+        least=0,
+    )
+    alpha: float = setting(
+        0.1, "Share α of the propensity in the training score.", least=0.0, most=0.999, search=(0.03, 0.1, 0.3)
+    )
+    propensity: Literal["learned", "popularity"] = setting(
+        "learned", "Propensity of items: a learned network, or strength · log of the training count."
+    )
+    strength: float = setting(0.85, "Strength κ of the propensity that is not learned.", least=0.0)
+    shrink: float = setting(
+        0.0,
+        "Factor of the variance of the propensity term, added to the loss. At 0 the propensity takes all of popularity "
+        "out of the personal score; larger values leave some of it there.",
+        least=0.0,
+        search=(0.0, 0.005, 0.01, 0.02, 0.04),
+    )
+    detach: bool = setting(False, "Whether the propensity leaves the item representations unchanged.")
+    clusters: int = setting(4, "Largest number of item clusters (K).", least=1)
+    features: Features = setting(
+        "propensity",
+        "Features of the clustering: code and rank of the propensity (propensity), code of the item's representation "
+        "(paper), quantiles of the training count (popularity), or plain k-means on the code (plain, ablation w/o PD).",
+    )
+    recluster_every: Annotated[int, Field(ge=1)] | Literal["epoch", "batch"] = setting(
+        "epoch", "When to cluster again: every epoch, every batch (as printed in the paper; slow), or every N steps."
+    )
+    gram: Literal["full", "batch", "ema"] = setting(
+        "full",
+        "Gradients that weigh the clusters: of all training pairs at each clustering (full), of every batch (batch), "
+        "or their moving average (ema).",
+    )
+    gram_at: Literal["parameters", "representations"] = setting(
+        "parameters",
+        "Where gradients are taken: at the trainable parameters, or at the users' representations, which is much "
+        "cheaper for LightGCN and the same for MF.",
+    )
+    per_item: bool = setting(True, "Whether a cluster's gradient is divided by its number of items.")
+    bounds: tuple[float, float] = setting(
+        (0.85, 0.85),
+        "Lower bounds of the cluster weights as shares of 1/K: one number, or two to draw between.",
+        search=(0.7, 0.85, 1.0),
+        expected="a share of 1/clusters from 0 to 1, such as 0.9, or two in ascending order",
+    )
+    runs: int = setting(
+        1,
+        "Number of Pareto solutions from which the least-misery rule chooses (T); more than one needs two bounds.",
+        least=1,
+    )
+    weights_on: Literal["shared", "all", "none"] = setting(
+        "all", "Which gradients the cluster weights change: of shared parameters (the paper), all, or none (w/o CR)."
+    )
+    beta: float = setting(
+        0.0,
+        "Share of the propensity that ranking puts back: 0 counterfactual, 1 factual (ablation w/o CI), below 0 "
+        "further towards niche items.",
+        least=-100.0,
+        most=100.0,
+        ranking=True,
+    )
+
+    @field_validator("bounds", mode="before")
+    @classmethod
+    def _as_pair(cls, bounds: Any) -> Any:
+        ends = bounds if isinstance(bounds, tuple) else (bounds, bounds)
+        numbers = len(ends) == 2 and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
+        if not numbers or not 0 <= ends[0] <= ends[1] <= 1:
+            raise ValueError("out of range")
+        return tuple(float(end) for end in ends)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.batch_negatives and self.loss != "softmax":
+            raise ValueError("batch_negatives is True with loss 'bce'; negatives from the batch need loss='softmax'")
+        expected = (("loss", "softmax"), ("batch_negatives", False), ("gram", "full")) if self.peers else ()
+        for name, value in expected:
+            if (found := getattr(self, name)) != value:
+                raise ValueError(f"peers is {self.peers} with {name}={found!r}; expected {name}={value!r}, or peers=0")
+        return self
+
+    def completed(self, backbone: Backbone) -> Self:
+        """Return the settings with the L2 weight and the number of negatives filled in."""
+        settings = self.replace(reg=0.0) if self.reg is None and self.loss == "softmax" else self
+        return super(ICPESettings, settings).completed(backbone)

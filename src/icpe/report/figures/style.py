@@ -1,0 +1,60 @@
+"""Colours, markers and line styles of all figures: the same method looks the same everywhere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# From the palette of Okabe and Ito, which colour-blind readers can distinguish.
+HEAD, NICHE, GREY = "#D55E00", "#0072B2", "#6b6b6b"
+# Chosen as far apart as possible in OKLab, also from the three above, and readable on light and dark pages.
+PALETTE = (
+    "#CC79A7", "#009E73", "#3cc3ff", "#c3b400", "#a52d78", "#8787ff", "#2d6900", "#ff9669", "#a5b4a5", "#968700",
+    "#e196ff", "#784bb4", "#a53c1e", "#6996b4", "#4bc369", "#d24b69", "#a58778", "#a5a5e1", "#785a00", "#0096f0",
+)  # fmt: skip
+_MARKERS = "o*sD^vP<>XphHd"  # besides colours, for grey print and colour-blind readers
+_DASHES = ("-", "--", "-.", ":")
+_FIRST = ("normal", "icpe")  # these two are on most pages and have the colours that differ most
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a method, a run or a set of lists looks in figures.
+
+    Attributes:
+        colour: Colour in hexadecimal notation.
+        marker: Marker of matplotlib.
+        dashes: Line style of matplotlib.
+    """
+
+    colour: str
+    marker: str
+    dashes: str
+
+
+def position_style(position: int) -> Style:
+    """The style of the thing at this position of a figure, for things that are not methods."""
+    return Style(PALETTE[position % len(PALETTE)], _MARKERS[position % len(_MARKERS)], _DASHES[position % len(_DASHES)])
+
+
+def colour(position: int) -> str:
+    """The colour at this position of the palette."""
+    return position_style(position).colour
+
+
+def method_styles(methods: Sequence[str]) -> list[Style]:
+    """A style for each method of a figure: always the same for a built-in method, and none twice in a figure.
+
+    Args:
+        methods: Names of the methods. A name that occurs again, or that is not built in, gets a free style.
+
+    Example:
+        >>> method_styles(["dice", "cpr"]) == method_styles(["dice", "macr", "cpr"])[::2]
+        True
+    """
+    from icpe.methods import METHODS  # late: figures of logs and audits do without the methods
+
+    known = [*_FIRST, *(name for name in METHODS if name not in _FIRST)]
+    taken: list[int] = []
+    for name in methods:
+        own = known.index(name) if name in known else len(known)
+        taken.append(own if own not in taken and own < len(known) else max([len(known), *(one + 1 for one in taken)]))
+    return [position_style(position) for position in taken]

@@ -1,0 +1,194 @@
+"""The page of an audit, and its text for the terminal."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from icpe.audit import Audit, AuditedLists
+from icpe.data.lookup import positions
+from icpe.errors import DataError
+from icpe.report.figures import exposure
+from icpe.report.figures.exposure import Exposure
+from icpe.report.figures.style import position_style
+from icpe.report.rendering import FigureCard, check_page_name, figure_card, write_page
+from icpe.report.results import ResultColumn, group_columns, result_table, single_column
+from icpe.report.sentences import (
+    Headline,
+    better_sentence,
+    exposure_comparison,
+    exposure_sentence,
+    recall_sentences,
+    versus,
+)
+from icpe.report.user_cards import LENGTH, UserCard, typical_users, user_card
+from icpe.runs.provenance import versions
+from icpe.tables import as_turned_text, percent
+
+_ROWS = 6  # items in each table of gains and losses
+
+
+def audit_report(audit: Audit, path: Path | str, users: Sequence[str] = (), command: str | None = None) -> Path:
+    """Write the page of an audit; returns its path.
+
+    Args:
+        audit: The result of :func:`icpe.audit.audit`.
+        path: File of the page, ending in .html.
+        users: Ids of the users whose lists are shown, as text; three typical users by default.
+        command: The command that writes the page again.
+
+    Raises:
+        DataError: A user has no list.
+        ConfigError: matplotlib is not installed, or the name does not end in .html.
+    """
+    path = check_page_name(Path(path))
+    columns = _columns(audit)
+    return write_page(
+        path,
+        "audit.html",
+        title=_title(audit),
+        about=_data_line(audit),
+        headline=_headline(audit, columns),
+        table=result_table(list(audit.values), columns, _caption(audit)),
+        remarks=audit.remarks,
+        set_notes=[(one.label, one.notes) for one in audit.sets],
+        shown=_exposure_cards(audit),
+        changes=[(one.label, *one.share_changes(audit.log, _ROWS)) for one in audit.sets],
+        users=[_user_card(audit, user) for user in _chosen_users(audit, users)],
+        command=command,
+        hashes=_hashes(audit),
+        set_counts=[(one.label, one.counts) for one in audit.sets],
+        versions=versions(),
+    )
+
+
+def terminal_text(audit: Audit, width: int | None = None) -> list[str]:
+    """The table, the headline and the notes as paragraphs.
+
+    Args:
+        audit: The result of :func:`icpe.audit.audit`.
+        width: Characters in a line of the table; None means no limit.
+    """
+    columns = _columns(audit)
+    headline = [" ".join(filter(None, both)) for both in _headline(audit, columns)]
+    notes = [" ".join((f"{one.label}:", *one.notes)) for one in audit.sets]
+    table = as_turned_text(result_table(list(audit.values), columns), width)
+    return [table, *headline, *notes, *audit.remarks]
+
+
+def _columns(audit: Audit) -> list[ResultColumn]:
+    n, results = audit.n, list(audit.values.values())
+    accuracy = [
+        *group_columns(f"Recall@{n}", "recall", n, results),
+        *group_columns(f"NDCG@{n}", "ndcg", n, results),
+    ]
+    return [
+        *(accuracy if audit.test is not None else []),
+        single_column("Coverage", "coverage", n, results),
+        single_column("APT", "apt", n, results),
+        single_column("Gini", "gini", n, results, "less"),
+        single_column("Popularity", "popularity", n, results, "neither", 1),
+        single_column("Novelty", "novelty", n, results, "neither", 2),
+    ]
+
+
+def _headline(audit: Audit, columns: Sequence[ResultColumn]) -> Headline:
+    """What each set shows and how accurate it is, compared with the first set; or the same for a single set."""
+    first, *others = audit.sets
+    if not others:
+        shown = exposure_sentence(first.label, first.values, audit.n, audit.log, "log")
+        return [(shown, _accuracy(audit, first, recall_sentences(columns, 0)))]
+    pairs = []
+    for at, one in enumerate(others, 1):
+        compared = f"{recall_sentences(columns, at)} {better_sentence(one.label, first.label, at, columns)}".strip()
+        shown = exposure_comparison(one.label, one.values, first.label, first.values, audit.n)
+        pairs.append((shown, _accuracy(audit, one, compared)))
+    return pairs
+
+
+def _accuracy(audit: Audit, one: AuditedLists, sentences: str) -> str:
+    """Sentences about accuracy, with warnings about used items and a missing test part."""
+    used = one.seen / one.places
+    notes = [f"{percent(used)} of the list positions of {one.label} show items already used."] if used >= 0.01 else []
+    if audit.test is None:
+        notes.append("Without a test part, the accuracy of the lists is unknown.")
+    return " ".join((sentences, *notes)).strip()
+
+
+def _title(audit: Audit) -> str:
+    labels = [one.label for one in audit.sets]
+    return f"Audit of {labels[0]}" if len(labels) == 1 else versus(labels, "sets of lists")
+
+
+def _data_line(audit: Audit) -> str:
+    log = audit.log
+    lists = ", ".join(f"{one.label} {len(one.lists):,}" for one in audit.sets)
+    return (
+        f"{Path(log.reading.source).name}: {len(log.users):,} users, {len(log.items):,} items, {len(log):,} "
+        f"interactions. Users with a list: {lists}."
+    )
+
+
+def _caption(audit: Audit) -> str:
+    counted = ", ".join(f"{one.label} {one.values['users'] or 0:,.0f}" for one in audit.sets)
+    accuracy = f"Recall and NDCG are means over the users with a list and test items ({counted}). "
+    return (
+        f"Measured at list length {audit.n}. {accuracy if audit.test is not None else ''}"
+        "Head items are the fifth of the log's items with the most interactions; niche items are the rest, including "
+        "items that are not in the log. Coverage is the share of all items that are in some list. APT is the share "
+        "of niche items in the lists. Gini measures how unevenly items are shown (0: all equally, near 1: a few items "
+        "fill all lists). Popularity is the mean number of interactions of a shown item. Novelty is the surprise, in "
+        "bits, that a random user has used it. These metrics are over all lists. ↑ means that more is better, ↓ that "
+        "less is better; the best value is bold."
+    )
+
+
+def _exposure_cards(audit: Audit) -> list[FigureCard]:
+    counts, size = audit.log.item_counts, len(audit.log.items)
+    lists = [
+        Exposure(one.label, position_style(at), one.shown[:size], int(one.shown[size:].sum()))
+        for at, one in enumerate(audit.sets)
+    ]
+    new = " Items that are not in the log have their own bar." if any(one.new for one in lists) else ""
+    tenths = f"First {audit.n} positions of every list, by popularity of the item. Grey: share of the log.{new}"
+    return [
+        figure_card("Who fills the lists", tenths, partial(exposure.by_tenth, counts, lists)),
+        figure_card("The long tail", exposure.CUMULATED, partial(exposure.cumulated, counts, lists)),
+    ]
+
+
+def _chosen_users(audit: Audit, users: Sequence[str]) -> list[Any]:
+    """Ids of the requested users, or of typical users who have a list in every set."""
+    listed = [one.given.users.gather(one.lists.users) for one in audit.sets]
+    if users:
+        everybody = pl.concat(listed).unique(maintain_order=True)
+        places = positions(pl.Series(list(users), dtype=pl.String), everybody.cast(pl.String))
+        if places.min() < 0:
+            unknown = users[int(np.argmin(places))]
+            raise DataError(f"user {unknown!r} has no list; choose a user with a list, such as {everybody[0]!r}")
+        return list(everybody.gather(places))
+    known = [positions(ids, audit.log.users) for ids in listed]
+    common = known[0]
+    for codes in known[1:]:
+        common = np.intersect1d(common, codes)
+    return typical_users(audit.log, np.sort(common[common >= 0]))
+
+
+def _user_card(audit: Audit, user: Any) -> UserCard:
+    lists = []
+    for one in audit.sets:
+        code = positions(pl.Series([user], dtype=one.given.users.dtype), one.given.users)[0]
+        rows = one.lists.items[one.lists.users == code].ravel()
+        lists.append((one.label, one.given.items.gather(rows[rows >= 0][:LENGTH])))
+    return user_card(audit.log, user, lists)
+
+
+def _hashes(audit: Audit) -> dict[str, str]:
+    hashes = {f"log {audit.log.reading.source}": audit.log.content_hash}
+    hashes |= {f"lists {one.label}, {one.given.source}": one.given.content_hash for one in audit.sets}
+    if audit.test is not None:
+        hashes[f"test {audit.test.reading.source}, without pairs of the log"] = audit.test.content_hash
+    return hashes
