@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check docs-tables bench clean
 
 demo: $(READY)  ## the main job on the built-in data; leaves demo/report.html
 	$(BIN)/icpe demo -o demo --force
@@ -16,6 +16,10 @@ check: $(READY)  ## lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/settings_tables.py --check
+
+docs-tables: $(READY)  ## write the tables of settings in the documentation from the declarations
+	$(BIN)/python tools/settings_tables.py
 
 bench: $(READY)  ## speed and memory as ratios, see bench/README.md
 	-$(BIN)/python bench/foundation.py

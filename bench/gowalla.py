@@ -30,7 +30,7 @@ from icpe.report.figures import GREY, HEAD, NICHE, save_figure
 from icpe.train import Trainer, TrainSettings
 
 LAYERS, TEMPERATURE, NEGATIVES = 2, 0.09, 2048
-POWER = 0.25  # `length`: of an item's length in the score; 0 is the cosine
+POWER = 0.25  # `norm_power`: of an item's length in the score; 0 is the cosine
 BATCH, LR, EPOCHS, EVALUATE_EPOCHS = 2048, 0.02, 7, 1
 PUBLISHED = {"recall@20": 0.182, "ndcg@20": 0.154}  # LightGCN, three layers, BPR, at convergence
 AIM = {"recall@20": 0.175, "ndcg@20": 0.148}
@@ -40,13 +40,13 @@ OUT = Path(__file__).parent / "out"
 
 def method() -> Normal:
     backbone = LightGCN(dim=64, layers=LAYERS, node_dropout=0.0, message_dropout=0.0)
-    return Normal(backbone, loss="softmax", negatives=NEGATIVES, temperature=TEMPERATURE, reg=0.0, length=POWER)
+    return Normal(backbone, loss="softmax", negatives=NEGATIVES, temperature=TEMPERATURE, reg=0.0, norm_power=POWER)
 
 
 def cosines(trained: Normal) -> ScoreTable:
     """Scores without the lengths of items, which the loss does not see either."""
     plain = copy.copy(trained)
-    plain.length = 0.0
+    plain.settings = plain.settings.replace(norm_power=0.0)
     return plain.scores()
 
 

@@ -22,8 +22,8 @@ from icpe import ICPE, MF, Interactions, LightGCN, NeuMF, Normal
 from icpe.methods import InBatch, Method
 from icpe.train import Trainer, TrainSettings
 
-BATCH, ROUNDS, RENEWALS = 1024, 15, 3
-FIXED: dict[str, Any] = {"propensity": "popularity", "kappa": 0.7, "temperature": 0.25}
+BATCH, ROUNDS, REFRESHES = 1024, 15, 3
+FIXED: dict[str, Any] = {"propensity": "popularity", "strength": 0.7, "temperature": 0.25}
 
 
 def no_dropout() -> LightGCN:
@@ -67,11 +67,11 @@ class Stepper:
             self.trainer._step(next(self._drawn))
         return (time.process_time() - start) / steps
 
-    def renew(self) -> float:
+    def refresh(self) -> float:
         """CPU seconds of what is done once an epoch, per step."""
         start = time.process_time()
         self.trainer._optimizer.settle()
-        self.trainer.method.renew(self.trainer.position.step, 0)
+        self.trainer.method.refresh(self.trainer.position.step, 0)
         return (time.process_time() - start) / self.epoch_steps
 
 
@@ -82,7 +82,7 @@ def main(folder: Path) -> bool:
     print(f"{'':<22}{'normal ms':>12}{'icpe ms':>10}{'once ms':>10}{'ratio':>8}{'limit':>7}")
     for name, normal, icpe, limit, steps in CASES:
         one, other = Stepper(normal(), log), Stepper(icpe(), log)
-        once = 1000 * np.median([other.renew() for _ in range(RENEWALS)])
+        once = 1000 * np.median([other.refresh() for _ in range(REFRESHES)])
         times = 1000 * np.array([[one.advance(steps), other.advance(steps)] for _ in range(ROUNDS)])
         plain, own = np.median(times, axis=0)
         ratio = float(np.median((times[:, 1] + once) / times[:, 0]))

@@ -137,7 +137,8 @@ def test_ctrl_c_ends_the_workers_too(icpe, start, log_file):
     assert counts(Path("tuning/study.db")) == {"FAIL": 2, "WAITING": 2}
 
 
-def test_two_programs_share_a_database_and_its_budget(start, log_file):
+def test_two_programs_share_a_database_and_its_budget(start, log_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     command = ["tune", str(log_file), "--methods", "normal,penalty", *SMALL, "--trials", "5", "--seeds", "1"]
     shared = ["--storage", "sqlite:///shared.db", "--json"]
     programs = [start(*command, *shared, "-o", folder) for folder in ("one", "two")]

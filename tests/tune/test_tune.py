@@ -10,6 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -452,7 +453,7 @@ def test_a_trial_of_another_process_is_taken_over_when_its_heartbeats_stop(make,
             state=TrialState.RUNNING,
             params=space.defaults,
             distributions=distributions_of(space),
-            user_attrs={"found": found},
+            user_attrs={"found": found, "job": "of another process"},
         )
         study.optuna.add_trial(begun)
         open_storage(url).record_heartbeat(1)
@@ -476,15 +477,30 @@ def test_two_processes_that_start_the_last_trial_at_once(make, folder):
         first, second = (CellStudy(open_storage(url), "data/m/b", space) for _ in range(2))
         assert first.is_open(1, 9.0)
         assert second.is_open(1, 9.0)
-        first.queue_next()
-        first.optuna.enqueue_trial({**space.defaults, "method.negatives": 4})  # what the second proposes
         queue = optuna.load_study(storage=url, study_name="data/m/b")
+        for negatives in (1, 4):
+            queue.enqueue_trial({**space.defaults, "method.negatives": negatives})
         trials = [queue.ask(distributions_of(space)) for _ in range(2)]
+        for trial in trials:
+            trial.set_user_attr("job", "of another process")
     points = [study.point_of(trial) for study, trial in zip((first, second), trials, strict=True)]
     assert not first.is_surplus(trials[0], points[0], 1)
     assert second.is_surplus(trials[1], points[1], 1)
     assert not second.is_surplus(trials[1], points[1], 2)
     assert second.is_surplus(trials[1], points[0], 2)  # the same settings
+
+
+def test_a_queued_trial_is_taken_once(folder):
+    """Processes that start at once after an interruption must not take the same trial from the queue."""
+    storage = open_storage(f"sqlite:///{folder / 'study.db'}")
+    with quiet_optuna(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Optuna prefers heartbeats with optimize, which is not needed here
+        study = optuna.create_study(storage=storage, study_name="queue")
+        for number in range(40):
+            study.enqueue_trial({"x": number})
+        with ThreadPoolExecutor(4) as pool:
+            taken = list(pool.map(lambda _: study.ask().number, range(40)))
+    assert sorted(taken) == list(range(40))
 
 
 @pytest.mark.parametrize("change", ["seeds", "settings", "data", "split", "values"])

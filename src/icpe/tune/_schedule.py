@@ -8,7 +8,7 @@ from icpe.errors import IcpeError
 from icpe.jobs import WORKER_DIED, Job, JobResult, run_jobs
 from icpe.tune._cells import TunedCell
 from icpe.tune.results import TrialEvent
-from icpe.tune.study import JOB
+from icpe.tune.storage import JOB
 from icpe.tune.trial import TrialResult, result_of, run_trial
 
 

@@ -9,10 +9,13 @@ from functools import lru_cache
 import optuna
 from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.trial import FrozenTrial
+from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 
 from icpe.errors import ConfigError, IcpeError
 
+JOB = "job"  # attribute of a trial that names the job which runs it, set when its settings are complete
 _HEARTBEAT = 60  # seconds between signs of life of a running trial
 _SILENCE = 300  # seconds without a sign of life after which a trial is given to another process
 
@@ -52,15 +55,28 @@ def _open(url: str) -> RDBStorage:
 
 
 def _connect(url: str) -> RDBStorage:
+    sqlite = url.startswith("sqlite")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        return RDBStorage(
+        storage = RDBStorage(
             url,
-            engine_kwargs={"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {},
+            engine_kwargs={"connect_args": {"timeout": 60}} if sqlite else {},
             heartbeat_interval=_HEARTBEAT,
             grace_period=_SILENCE,
-            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
+            heartbeat_stale_trial_callback=queue_again,
         )
+    if sqlite:
+        # SQLite has no row locks. Without a lock from the beginning, two processes can take the same queued trial.
+        event.listen(storage.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return storage
+
+
+def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Queue a trial again whose process is gone. One without complete settings is left; others will be proposed."""
+    if JOB in trial.user_attrs:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            RetryHeartbeatStaleTrialCallback()(study, trial)
 
 
 @contextmanager

@@ -5,22 +5,27 @@ its process is gone, its settings are queued again together with the scores of t
 """
 
 import json
+import time
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import MedianPruner
-from optuna.samplers import RandomSampler
+from optuna.samplers import PartialFixedSampler, RandomSampler
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from icpe.errors import ConfigError
 from icpe.tune.proposals import propose
 from icpe.tune.space import Point, Space
+from icpe.tune.storage import JOB, queue_again
 
-FOUND, JOB = "found", "job"  # attributes of a trial: what is known of it, and the job that runs it
+FOUND = "found"  # attribute of a trial: its scores and seconds so far, or why it failed
 _TRIALS_FOR_MEDIAN = 5
+_WAIT = 5.0  # seconds; writing the settings of a trial takes much less
 
 
 @dataclass(frozen=True)
@@ -67,13 +72,11 @@ class CellStudy:
     def __init__(self, storage: RDBStorage, name: str, space: Space) -> None:
         self.name, self.space = name, space
         self._storage = storage
-        # Every trial is queued with all its settings, so this sampler has nothing to choose.
         self.optuna = optuna.create_study(
             storage=storage,
             study_name=name,
             direction="maximize",
             load_if_exists=True,
-            sampler=RandomSampler(),
             pruner=MedianPruner(n_startup_trials=_TRIALS_FOR_MEDIAN),
         )
 
@@ -107,15 +110,16 @@ class CellStudy:
         known = self.counted()
         return len(known) < budget and not _untrainable(known) and _seconds(known) < most_seconds
 
-    def queue_next(self) -> bool:
-        """Make sure that a trial is queued; return False if no settings are left to try."""
-        if self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
-            return True  # one that was interrupted comes first
+    def choose_next(self) -> bool:
+        """Choose the settings of the next trial; return False if none are left to try.
+
+        Trials that were interrupted are in Optuna's queue and come first.
+        """
         point = propose(self.counted(), self.space, self.name)
-        if point is None:
-            return False
-        self.optuna.enqueue_trial(point)
-        return True
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            self.optuna.sampler = PartialFixedSampler(point or {}, RandomSampler())
+        return point is not None or bool(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
 
     def point_of(self, trial: optuna.Trial) -> Point:
         """Return the settings of a trial that has just started."""
@@ -123,8 +127,17 @@ class CellStudy:
 
     def is_surplus(self, trial: optuna.Trial, point: Point, budget: int) -> bool:
         """Return whether another process has started the last trial of the budget, or the same settings, before."""
-        before = [other for other in self.counted() if other.number < trial.number]
+        before = self._counted_before(trial.number)
         return len(before) >= budget or any(other.params == point for other in before)
+
+    def _counted_before(self, number: int) -> list[FrozenTrial]:
+        """Return earlier trials that count, after waiting for those that have not written all their settings yet."""
+        end = time.monotonic() + _WAIT
+        while True:
+            before = [trial for trial in self.counted() if trial.number < number]
+            if all(JOB in trial.user_attrs for trial in before) or time.monotonic() > end:
+                return before
+            time.sleep(0.05)
 
     def requeue(self, jobs: Collection[str] = (), *, all_running: bool = False) -> None:
         """Queue trials again whose processes are gone.
@@ -133,8 +146,6 @@ class CellStudy:
             jobs: of which jobs, whether their trials run or were interrupted.
             all_running: whether to queue every running trial again, because no other process uses the study.
         """
-        queue_again = self._storage.get_heartbeat_stale_trial_callback()
-        assert queue_again is not None
         for trial in self.optuna.get_trials(deepcopy=True):
             ours, running = trial.user_attrs.get(JOB) in jobs, trial.state == TrialState.RUNNING
             if (running and (ours or all_running)) or (ours and _interrupted(trial)):

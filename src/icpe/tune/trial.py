@@ -14,8 +14,8 @@ from icpe.recommender.fitting import validator
 from icpe.runs.config import RunConfig
 from icpe.train import Trainer
 from icpe.tune.space import Point, Space
-from icpe.tune.storage import open_storage, quiet_optuna, storage_errors
-from icpe.tune.study import FOUND, JOB, CellStudy, found_in, scores_in
+from icpe.tune.storage import JOB, open_storage, quiet_optuna, storage_errors
+from icpe.tune.study import FOUND, CellStudy, found_in, scores_in
 
 Score = Callable[[RunConfig, int], float]
 
@@ -87,7 +87,7 @@ def run_trial(task: TrialTask) -> TrialResult | None:
     """
     with quiet_optuna(), storage_errors():
         study = CellStudy(open_storage(task.url), task.study, task.space)
-        while study.is_open(task.budget, task.most_seconds) and study.queue_next():
+        while study.is_open(task.budget, task.most_seconds) and study.choose_next():
             ended: list[optuna.trial.FrozenTrial] = []
             study.optuna.optimize(
                 lambda trial, study=study: _objective(trial, study, task),  # type: ignore[misc]
@@ -110,8 +110,8 @@ def result_of(trial: optuna.trial.FrozenTrial) -> TrialResult:
 
 
 def _objective(trial: optuna.Trial, study: CellStudy, task: TrialTask) -> float:
-    trial.set_user_attr(JOB, task.job)
     point = study.point_of(trial)
+    trial.set_user_attr(JOB, task.job)
     if study.is_surplus(trial, point, task.budget):
         trial.set_user_attr("surplus", True)
         raise _Surplus
