@@ -2,7 +2,8 @@
 
     python bench/versions.py OLD_CHECKOUT NEW_CHECKOUT [FOLDER]   # the folder with gowalla/train.txt
 
-Each round starts a process for either checkout, one after the other, with one thread; the ratio is the median over rounds.
+Each round starts a process for either checkout, one after the other, with one thread; the ratio is the median over
+rounds.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Write the tables of settings in the documentation from the declarations in the code.
 
-A page marks the place of a table with two comments, ``<!-- settings: method icpe -->`` and ``<!-- end of settings -->``.
+A page marks a table with two comments, ``<!-- settings: method icpe -->`` and ``<!-- end of settings -->``.
 
     python tools/settings_tables.py          # rewrite the tables
     python tools/settings_tables.py --check  # exit with 1 if a table is out of date
