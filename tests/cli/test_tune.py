@@ -76,13 +76,18 @@ def test_from_a_log_to_presets_to_a_run(icpe, log_file):
     assert Path("new/tuning/presets.toml").read_bytes() == before
 
 
-def counts(path: Path) -> dict[str, int]:
-    """Trials by state, past Optuna."""
+def rows(path: Path, query: str) -> list[tuple]:
+    """Return what a query finds in the study, without Optuna; nothing while the study has no tables."""
     try:
         with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60) as connection:
-            return dict(connection.execute("select state, count(*) from trials group by state").fetchall())
-    except sqlite3.OperationalError:  # no tables yet
-        return {}
+            return connection.execute(query).fetchall()
+    except sqlite3.OperationalError:
+        return []
+
+
+def counts(path: Path) -> dict[str, int]:
+    """Return the number of trials by state."""
+    return dict(rows(path, "select state, count(*) from trials group by state"))
 
 
 def worker_processes(process: int) -> list[psutil.Process]:
@@ -124,7 +129,7 @@ def test_ctrl_c_ends_the_workers_too(icpe, start, log_file):
     """Ctrl-C reaches the command alone, as from a process manager; its workers must not outlive it."""
     command = ["tune", str(log_file), *SMALL, "--train.epochs", "100000", "--train.patience", "100000"]
     process = start(*command, "--workers", "2", "-o", "tuning")
-    while counts(Path("tuning/study.db")).get("RUNNING", 0) < 2:
+    while len(rows(Path("tuning/study.db"), "select * from trial_user_attributes where key = 'job'")) < 2:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     workers = worker_processes(process.pid)
