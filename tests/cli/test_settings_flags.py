@@ -106,6 +106,16 @@ def test_completion_through_the_program(monkeypatch):
     assert done.stdout.split() == ["plain,icpe"]
 
 
+def test_names_complete_without_importing_the_library():
+    code = (
+        "import sys; from icpe.cli._names import BACKBONE_NAMES, METHOD_NAMES; print('torch' in sys.modules);"
+        "from icpe.backbones import BACKBONES; from icpe.methods import METHODS;"
+        "print(list(METHODS) == list(METHOD_NAMES) and list(BACKBONES) == list(BACKBONE_NAMES))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
 def test_all_mistakes_at_once(icpe):
     skewed_log().write("log.csv")
     wrong = ["--train.epoch", "3", "--train.lr", "fast", "--method.los", "bpr", "--split.mode", "x", "--backbone", "fm"]

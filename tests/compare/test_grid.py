@@ -42,14 +42,14 @@ def log_file(tmp_path_factory) -> Path:
 def make(log_file):
     """Return a function that makes a cell on small data."""
 
-    def make_cell(label: str, method: str = "normal", tuned: bool = True, serving=None, train=(), **settings) -> Cell:
+    def make_cell(label: str, method: str = "normal", tuned: bool = True, ranking=None, train=(), **settings) -> Cell:
         config = RunConfig(
             data={"source": str(log_file)},
             backbone={"name": "mf", "dim": 4},
             method={"name": method, **settings},
             train={"epochs": 2, "batch_size": 256, **dict(train)},
         )
-        return Cell(label, config, tuned, serving or {})
+        return Cell(label, config, tuned, ranking or {})
 
     return make_cell
 
@@ -80,7 +80,7 @@ class Fragile(Normal):
 def test_a_grid_and_its_folder(make, tmp_path, trained):
     cells = [
         make("Normal", tuned=False),
-        make("ICPE", "icpe", serving={"beta": [0.0, 0.5]}),
+        make("ICPE", "icpe", ranking={"beta": [0.0, 0.5]}),
         make("Floor", "popularity"),
     ]
     events = []
@@ -336,7 +336,7 @@ dim = 8
 name = "icpe"
 alpha = 0.5
 [cells.ICPE]
-serving.beta = [0.0, 1.0]
+ranking.beta = [0.0, 1.0]
 [cells."w/o CR"]
 method.weights_on = "none"
 tuned = false
@@ -351,7 +351,7 @@ backbone.name = "neumf"
 def test_cells_of_a_file(write):
     cells, seeds = read_cells(write("study.toml", STUDY))
     assert seeds == [4, 5]
-    assert [(one.label, one.tuned, one.serving) for one in cells] == [
+    assert [(one.label, one.tuned, one.ranking) for one in cells] == [
         ("ICPE", True, {"beta": [0.0, 1.0]}),
         ("w/o CR", False, {}),
         ("plain", True, {}),
@@ -381,7 +381,7 @@ def test_the_studies_of_the_docs_can_be_read(name):
         ("[cells.A]\n[trane]\nlr = 1", r"has no section \[trane\]; did you mean \[train\]"),
         ("[cells.A]\nmetod.name = 'x'", r"cell 'A' has no section \[metod\]; did you mean \[method\]"),
         ("[cells]\nA = 3", "cell 'A' must be a table"),
-        ("[cells.A]\nserving.beta = 1", r"serving of cell 'A' must hold lists"),
+        ("[cells.A]\nserving.beta = 1", r"ranking of cell 'A' must hold lists"),
         ("seeds = 'x'\n[cells.A]", "seeds is 'x'; expected whole numbers"),
     ],
 )

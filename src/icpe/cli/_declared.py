@@ -10,7 +10,6 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 
 from icpe.backbones import BACKBONES
-from icpe.cli._names import backbone_names, method_names
 from icpe.errors import ConfigError
 from icpe.methods import METHODS
 from icpe.runs.config import EvaluateSettings, RunConfig
@@ -88,7 +87,7 @@ def find_section(section: str, name: str | None = None) -> Section:
 
 def known_names(section: str) -> list[str]:
     """Return the names of all splits, backbones or methods."""
-    return {"split": list(KINDS), "backbone": backbone_names(), "method": method_names()}[section]
+    return {"split": list(KINDS), "backbone": BACKBONES.names(), "method": METHODS.names()}[section]
 
 
 def check_flags(dotted: Mapping[str, Mapping[str, Any]], config: RunConfig) -> RunConfig:

@@ -1,24 +1,30 @@
 """Names of methods, backbones and data sets: options that take them, and their completion by the shell."""
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import entry_points
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+# Written down here, because the shell waits for the answer and importing the methods takes more than a second. A test
+# compares them with the registries.
+METHOD_NAMES = (
+    *("normal", "dice", "macr", "cpr", "causpref", "bc_loss", "invpref", "icpe"),
+    *("ips", "ubpr", "relmf", "pd", "penalty", "logit_adjustment", "in_batch"),
+    *("popularity", "random"),
+)
+BACKBONE_NAMES = ("mf", "neumf", "lightgcn")
+
 
 def method_names() -> list[str]:
-    """Return the names of all methods."""
-    from icpe.methods import METHODS
-
-    return METHODS.names()
+    """Return the names of all methods, those of installed packages included."""
+    return [*METHOD_NAMES, *(entry.name for entry in entry_points(group="icpe.methods"))]
 
 
 def backbone_names() -> list[str]:
-    """Return the names of all backbones."""
-    from icpe.backbones import BACKBONES
-
-    return BACKBONES.names()
+    """Return the names of all backbones, those of installed packages included."""
+    return [*BACKBONE_NAMES, *(entry.name for entry in entry_points(group="icpe.backbones"))]
 
 
 def dataset_names() -> list[str]:

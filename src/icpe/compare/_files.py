@@ -47,7 +47,7 @@ def write_results(grid: Grid, subject: str | None) -> None:
     differences = differences_of(grid, subject=subject)
     write_text(grid.folder / "differences.md", differences.as_markdown())
     write_text(grid.folder / "differences.csv", differences.as_csv())
-    if any(cell.serving for cell in grid.cells):
+    if any(cell.ranking for cell in grid.cells):
         write_atomically(grid.folder / DIALS, grid.dials().write_parquet)
 
 
@@ -57,8 +57,8 @@ def as_toml(cells: list[Cell], seeds: list[int]) -> str:
     for cell in cells:
         sections = effective_settings(cell.config)
         del sections["train"]["seed"]
-        serving = {"serving": cell.serving} if cell.serving else {}
-        cell_keys = {"label": cell.label, "tuned": cell.tuned, **serving}
+        ranking = {"ranking": cell.ranking} if cell.ranking else {}
+        cell_keys = {"label": cell.label, "tuned": cell.tuned, **ranking}
         tables[f"{cell.label} on {cell.backbone}"] = {**cell_keys, **sections}
     return tomli_w.dumps({"seeds": seeds, "cells": tables})
 

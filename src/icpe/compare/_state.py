@@ -27,13 +27,13 @@ class Cell:
         label: name of the row. Label and backbone together are unique in a comparison.
         config: all settings except the seed.
         tuned: False marks the row in tables as using default settings.
-        serving: settings of ranking to evaluate after training, each with the values to try.
+        ranking: settings of ranking to evaluate after training, each with the values to try.
     """
 
     label: str
     config: RunConfig
     tuned: bool = True
-    serving: dict[str, list[Any]] = field(default_factory=dict)
+    ranking: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
     def backbone(self) -> str:
@@ -106,11 +106,11 @@ class Grid:
         return pl.concat(frames, how="diagonal_relaxed")
 
     def dials(self) -> pl.DataFrame:
-        """Return label, backbone, method, seed, ``dial``, ``value`` and test metrics for the cells' ``serving``."""
+        """Return label, backbone, method, seed, ``dial``, ``value`` and test metrics for the cells' ``ranking``."""
         rows = []
         for cell, seed in self.finished():
             path = self.run_folder(cell, seed) / DIALS
-            for found in json.loads(path.read_text(encoding="utf-8")) if cell.serving else []:
+            for found in json.loads(path.read_text(encoding="utf-8")) if cell.ranking else []:
                 keys = {"label": cell.label, "backbone": cell.backbone, "method": cell.method, "seed": seed}
                 value = float(found["value"])
                 rows.append({**keys, "dial": found["dial"], "value": value, **found["test"]})
@@ -137,10 +137,10 @@ def run_folder(folder: Path, cell: Cell, seed: int) -> Path:
 
 def is_finished(folder: Path, cell: Cell) -> bool:
     """Return whether the run in a folder is finished, including the dial values that the cell asks for."""
-    wanted = [CONFIG, RESULT, PER_USER, *([DIALS] if cell.serving else [])]
+    wanted = [CONFIG, RESULT, PER_USER, *([DIALS] if cell.ranking else [])]
     if not all((folder / name).exists() for name in wanted):
         return False
-    if not cell.serving:
+    if not cell.ranking:
         return True
     found = json.loads((folder / DIALS).read_text(encoding="utf-8"))
     return {(one["dial"], float(one["value"])) for one in found} >= set(dial_values(cell))
@@ -148,7 +148,7 @@ def is_finished(folder: Path, cell: Cell) -> bool:
 
 def dial_values(cell: Cell) -> list[tuple[str, float]]:
     """Return name and value of every setting of ranking that is evaluated after training."""
-    return [(name, float(value)) for name, values in cell.serving.items() for value in values]
+    return [(name, float(value)) for name, values in cell.ranking.items() for value in values]
 
 
 def read_note(folder: Path) -> dict[str, Any]:

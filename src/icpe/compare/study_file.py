@@ -1,7 +1,7 @@
 """Cells of a comparison in a TOML file.
 
 The sections of a run's ``config.toml`` apply to all cells; ``[cells."NAME"]`` holds what a cell changes in them. A cell
-may have a ``label`` other than its name, ``tuned = false``, and ``serving.DIAL = [values]`` for settings of ranking to
+may have a ``label`` other than its name, ``tuned = false``, and ``ranking.DIAL = [values]`` for settings of ranking to
 evaluate after training. ``seeds`` may be given at the top.
 """
 
@@ -14,7 +14,7 @@ from icpe.errors import ConfigError
 from icpe.runs.config import SECTIONS, RunConfig
 from icpe.suggest import nearest
 
-_CELL_KEYS = ("label", "tuned", "serving")
+_CELL_KEYS = ("label", "tuned", "ranking")
 
 
 def read_cells(path: Path) -> tuple[list[Cell], list[int] | None]:
@@ -41,12 +41,12 @@ def _cell(name: str, cell: Any, common: dict[str, Any], path: Path) -> Cell:
         raise ConfigError(f"{path}: cell {name!r} must be a table of sections")
     sections = {key: value for key, value in cell.items() if key not in _CELL_KEYS}
     _check(sections, (*SECTIONS, *_CELL_KEYS), f"{path}: cell {name!r} has no section")
-    serving = cell.get("serving", {})
-    if not isinstance(serving, dict) or not all(isinstance(values, list) for values in serving.values()):
-        raise ConfigError(f"{path}: serving of cell {name!r} must hold lists, such as serving.beta = [0.0, 0.1]")
+    ranking = cell.get("ranking", {})
+    if not isinstance(ranking, dict) or not all(isinstance(values, list) for values in ranking.values()):
+        raise ConfigError(f"{path}: ranking of cell {name!r} must hold lists, such as ranking.beta = [0.0, 0.1]")
     merged: dict[str, Any] = _merged(common, sections)
     config = RunConfig(**merged)
-    return Cell(str(cell.get("label", name)), config, bool(cell.get("tuned", True)), serving)
+    return Cell(str(cell.get("label", name)), config, bool(cell.get("tuned", True)), ranking)
 
 
 def _merged(common: dict[str, dict[str, Any]], cell: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
