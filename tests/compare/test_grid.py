@@ -381,7 +381,7 @@ def test_the_studies_of_the_docs_can_be_read(name):
         ("[cells.A]\n[trane]\nlr = 1", r"has no section \[trane\]; did you mean \[train\]"),
         ("[cells.A]\nmetod.name = 'x'", r"cell 'A' has no section \[metod\]; did you mean \[method\]"),
         ("[cells]\nA = 3", "cell 'A' must be a table"),
-        ("[cells.A]\nserving.beta = 1", r"ranking of cell 'A' must hold lists"),
+        ("[cells.A]\nranking.beta = 1", r"ranking of cell 'A' must hold lists"),
         ("seeds = 'x'\n[cells.A]", "seeds is 'x'; expected whole numbers"),
     ],
 )

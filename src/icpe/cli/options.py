@@ -159,6 +159,10 @@ reading_options = together(
     click.option("--time-unit", type=click.Choice(["min", "s", "ms", "us", "ns"]), help="Unit of numeric timestamps."),
 )
 """All options about reading a log."""
+tuning_options = together(plugin_option, device_option, config_option, train_option, valid_option, split_options)
+"""The options of all commands that train, without those about the test part."""
+training_options = together(tuning_options, test_option, depths_option, reading_options)
+"""The options of all commands that train and evaluate."""
 
 
 def data_argument(required: bool = True) -> Callable[[Command], Command]:

@@ -14,18 +14,10 @@ from icpe.cli.commands.train import make_config
 from icpe.cli.compare_progress import comparison_progress
 from icpe.cli.dotted import DottedCommand
 from icpe.cli.options import (
-    config_option,
     data_argument,
-    depths_option,
-    device_option,
     json_option,
-    plugin_option,
     print_json,
-    reading_options,
-    split_options,
-    test_option,
-    train_option,
-    valid_option,
+    training_options,
     workers_option,
 )
 
@@ -49,15 +41,7 @@ if TYPE_CHECKING:
 )
 @workers_option
 @click.option("--keep-checkpoints", is_flag=True, help="Keep the checkpoints of finished runs, which take much space.")
-@plugin_option
-@device_option
-@config_option
-@train_option
-@valid_option
-@test_option
-@split_options
-@depths_option
-@reading_options
+@training_options
 @json_option
 @click.pass_obj
 def compare(

@@ -12,19 +12,11 @@ from icpe.cli.dotted import DottedCommand
 from icpe.cli.options import (
     backbone_option,
     command_line,
-    config_option,
     data_argument,
-    depths_option,
-    device_option,
     json_option,
     method_option,
-    plugin_option,
     print_json,
-    reading_options,
-    split_options,
-    test_option,
-    train_option,
-    valid_option,
+    training_options,
 )
 
 if TYPE_CHECKING:
@@ -45,15 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", is_flag=True, help="Continue the interrupted run in the folder given by -o.")
 @click.option("--force", is_flag=True, help="Replace an existing run in the folder.")
-@plugin_option
-@device_option
-@config_option
-@train_option
-@valid_option
-@test_option
-@split_options
-@depths_option
-@reading_options
+@training_options
 @json_option
 @click.pass_obj
 def train(

@@ -16,16 +16,11 @@ from icpe.cli._seeds import parse_seeds, seeds_option
 from icpe.cli.commands.train import make_config
 from icpe.cli.dotted import DottedCommand
 from icpe.cli.options import (
-    config_option,
     data_argument,
-    device_option,
     json_option,
-    plugin_option,
     print_json,
     reading_options,
-    split_options,
-    train_option,
-    valid_option,
+    tuning_options,
     workers_option,
 )
 
@@ -69,12 +64,7 @@ _FIRST_SEED = 100  # leaves the seeds below it to the comparison that uses the s
     help="Skip the other seeds of a trial whose first seed is below the median.",
 )
 @click.option("--preset", help="Settings to start from, as for icpe train.")
-@plugin_option
-@device_option
-@config_option
-@train_option
-@valid_option
-@split_options
+@tuning_options
 @reading_options
 @json_option
 @click.pass_obj
