@@ -82,3 +82,18 @@ def test_bad_plugins_are_refused(write, content, message):
 def test_a_plugin_that_does_not_exist(tmp_path):
     with pytest.raises(ConfigError, match="is not a Python file"):
         load_plugins([tmp_path / "nothing.py"])
+
+
+@pytest.mark.slow
+def test_comparisons_and_tunings_load_it_in_their_workers(tmp_path, skewed):
+    skewed.write(tmp_path / "log.csv")
+    common = ["log.csv", "--plugin", PLUGIN, "--backbones", "metric", "--train.epochs", 1, "--workers", 2, "--json"]
+    done = run("compare", *common, "--methods", "hinge,normal", "--seeds", 1, "-o", "cmp", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = run("tune", *common, "--methods", "hinge", "--trials", 2, "--seeds", 1, "-o", "tuning", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "[hinge.metric.method]" in (tmp_path / "tuning" / "presets.toml").read_text()
+    refused = run("compare", "log.csv", "--methods", "hinge", "-o", "other", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "unknown method 'hinge'" in refused.stderr
+    assert not (tmp_path / "other").exists()
