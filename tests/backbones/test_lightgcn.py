@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icpe.backbones import MF, LightGCN
+from icpe.backbones import graph as graph_module
 from icpe.backbones.graph import build_graph, graph_of, keep_mask
 
 ROOT = 2**0.5
@@ -94,7 +95,7 @@ def test_values_and_gradients_equal_the_dense_computation(log_of, case, layers, 
     rng, start = torch.Generator().manual_seed(5), tables(backbone)
     matrix = by_hand(pairs, users, items)
     if node:
-        matrix = dense(backbone._graph.drop(node, rng))
+        matrix = dense(backbone.graph.drop(node, rng))
         kept = matrix != 0
         torch.testing.assert_close(matrix[kept], by_hand(pairs, users, items)[kept] / 0.6)
     total, layer = start, start
@@ -116,7 +117,7 @@ def test_values_and_gradients_equal_the_dense_computation(log_of, case, layers, 
 def test_rows_of_a_batch_are_rows_of_all(skewed, generator, monkeypatch, compiled, layers, node, message):
     """Values, gradients and random numbers, with users and items that come more than once."""
     if compiled:
-        monkeypatch.setattr("icpe.backbones.graph.WORTH_COMPILING_PRODUCT", 0)
+        monkeypatch.setattr(graph_module, "WORTH_COMPILING_PRODUCT", 0)
     backbone = model(skewed, layers=layers, node_dropout=node, message_dropout=message)
     users, items = torch.tensor([3, 0, 3, 7]), torch.tensor([1, 1, 0, 5, 9, 1])
     weights = torch.randn(len(users) + len(items), 3, dtype=torch.float64, generator=generator(6))
@@ -131,7 +132,7 @@ def test_rows_of_a_batch_are_rows_of_all(skewed, generator, monkeypatch, compile
 
 def test_gradients_stay_as_they_are_in_later_steps(skewed, monkeypatch):
     """Memory is used again, but never that of a gradient somebody holds."""
-    monkeypatch.setattr("icpe.backbones.graph.WORTH_COMPILING_PRODUCT", 0)
+    monkeypatch.setattr(graph_module, "WORTH_COMPILING_PRODUCT", 0)
     backbone, held = model(skewed), []
     for step in range(4):
         z_user, z_item = backbone.rows(torch.tensor([step]), torch.tensor([step, 5]))
@@ -208,7 +209,7 @@ def test_models_of_one_log_share_its_graph(skewed):
     one, two = LightGCN(dim=2), LightGCN(dim=3)
     for backbone in (one, two):
         backbone.build(skewed, np.random.default_rng(0))
-    assert one._graph is two._graph
+    assert one.graph is two.graph
 
 
 def test_a_log_without_pairs_leaves_the_start(log_of):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from icpe.backbones import LightGCN
+from icpe.backbones import graph as graph_module
 from icpe.backbones.graph import graph_of
 from icpe.kernels.propagate import multiply, multiply_few, multiply_rows
 from icpe.testing import skewed_log
@@ -15,7 +16,7 @@ TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-14}
 @pytest.fixture
 def kernel(monkeypatch):
     """Everything takes the kernel, however small."""
-    return lambda: monkeypatch.setattr("icpe.backbones.graph.WORTH_COMPILING_PRODUCT", 0)
+    return lambda: monkeypatch.setattr(graph_module, "WORTH_COMPILING_PRODUCT", 0)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])

@@ -197,16 +197,21 @@ def test_a_folder_without_a_model(tmp_path):
         load(tmp_path / "nowhere")
 
 
-def test_a_failing_save_leaves_the_old_model(folder, monkeypatch):
-    before = load(folder).recommend(n=5)
+@pytest.mark.parametrize("kind", [".safetensors", ".parquet"])
+def test_a_failing_save_leaves_the_old_model(folder, monkeypatch, kind):
+    before, replace = load(folder).recommend(n=5), Path.replace
+    model = Normal(MF(dim=3)).fit(skewed_log(users=20, items=15, pairs=150), epochs=1)
 
-    def fail(tensors, path):
-        path.write_bytes(b"half")
-        raise OSError("no space left on device")
+    def fail(self, target):
+        if Path(target).suffix == kind:
+            self.write_bytes(b"half")
+            raise OSError("no space left on device")
+        return replace(self, target)
 
-    monkeypatch.setattr("icpe.recommender.store.save_file", fail)
-    with pytest.raises(OSError, match="no space left"):
-        Normal(MF(dim=3)).fit(skewed_log(users=20, items=15, pairs=150), epochs=1).save(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(OSError, match="no space left"):
+            model.save(folder)
     assert set(contents(folder)) == FILES
     assert load(folder).recommend(n=5).equals(before)
 

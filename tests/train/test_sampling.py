@@ -11,13 +11,12 @@ from icpe.kernels.negatives import reject_seen as compiled
 from icpe.methods import Negatives
 from icpe.rng import random_keys
 from icpe.testing import skewed_log
-from icpe.train import drawing, sampling
+from icpe.train import drawing
 from icpe.train.batch import SampledBatch
 from icpe.train.drawing import SeenPairs, reject_seen, uniform_items
-from icpe.train.sampling import Sampler
+from icpe.train.sampling import STEPS_PER_BLOCK, Sampler
 
 LOG = skewed_log(users=20, items=11, pairs=180)
-STEPS_PER_BLOCK = sampling._STEPS_PER_BLOCK
 
 
 def seen_pairs(log):

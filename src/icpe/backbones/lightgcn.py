@@ -46,7 +46,7 @@ class LightGCN(DotBackbone):
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw both tables from N(0, init_std²), users first, and make the graph of the training pairs."""
         super().build(train, rng)
-        self._graph = graph_of(train)
+        self.graph = graph_of(train)
 
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """The mean of all layers, [users, dim] and [items, dim]."""
@@ -75,7 +75,7 @@ class LightGCN(DotBackbone):
     def _dropped(self, rng: torch.Generator | None) -> tuple[Graph, list[Tensor] | None]:
         """The graph and the masks of the layers, after dropout where there is any."""
         like = self.user_table
-        graph, masks = self._graph.like(like), None
+        graph, masks = self.graph.like(like), None
         if self.training and self.settings.node_dropout:
             graph = graph.drop(self.settings.node_dropout, rng)
         if self.training and self.settings.message_dropout:

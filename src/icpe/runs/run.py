@@ -34,7 +34,6 @@ from icpe.train.loop import Position
 CONFIG, RESULT, CURVE, CHECKPOINT = "config.toml", "result.json", "metrics.jsonl", "checkpoint"
 SPLIT, PER_USER = "split.json", "per_user.parquet"
 _HALF_WRITTEN = re.compile(r"\.(config|metrics|model|users|items|seen|split|result|per_user|state(-\d+)?)-\w{8}\.\w+")
-_SAVE_EVERY = 60.0  # seconds between checkpoints where validations are further apart
 
 
 @dataclass
@@ -46,12 +45,14 @@ class Run:
         folder: where; None keeps nothing.
         on_step: called with the position and the number of steps, e.g. to show progress.
         on_evaluation: called with the record of each validation.
+        save_every: seconds between checkpoints where validations are further apart.
     """
 
     config: RunConfig
     folder: Path | None = None
     on_step: Callable[[Position, int], None] | None = None
     on_evaluation: Callable[[dict[str, Any]], None] | None = None
+    save_every: float = 60.0
     _interrupted: bool = field(default=False, init=False)
     _saved: float = field(default=0.0, init=False)
 
@@ -146,7 +147,7 @@ class Run:
     def _after_step(self, trainer: Trainer, identity: dict[str, Any], position: Position) -> None:
         if self.on_step is not None:
             self.on_step(position, trainer.steps)
-        if self._interrupted or time.monotonic() - self._saved > _SAVE_EVERY:
+        if self._interrupted or time.monotonic() - self._saved > self.save_every:
             self._save(trainer, identity)
         if self._interrupted:
             raise KeyboardInterrupt
