@@ -1,4 +1,4 @@
-"""The kernel gives what torch's product gives, for any number of threads."""
+"""The kernels give the same product as torch, for any number of threads."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-14}
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """Everything takes the kernel, however small."""
+    """Return a function that makes all products use the kernels, even small ones."""
     return lambda: monkeypatch.setattr(graph_module, "WORTH_COMPILING_PRODUCT", 0)
 
 
@@ -41,7 +41,7 @@ def test_products(skewed, kernel, dtype, width, plus, masked):
 @pytest.mark.parametrize("width", [1, 64])
 @pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
 def test_products_of_few_rows(skewed, kernel, dtype, width, masked):
-    """With a table that is 0 but for some rows, and some rows of the product, in torch and in the kernels."""
+    """Products with a table that has few rows that are not 0, and some rows of a product, by torch and by the kernels."""
     whole = torch.zeros(len(skewed.users) + len(skewed.items), width, dtype=dtype)
     graph = graph_of(skewed).like(whole).drop(0.2, None)
     nodes = torch.randperm(graph.nodes)[: graph.nodes // 5].sort().values

@@ -1,4 +1,4 @@
-"""A run that dies at any of its writes goes on from there and ends with the same bytes."""
+"""A run that is killed at any write can be resumed and ends with the same bytes."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from icpe.testing import skewed_log
 
 
 class Killed(BaseException):
-    """Not an Exception: nothing on the way may catch it and carry on."""
+    """Simulated kill. It is not an Exception, so that no handler catches it."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def count_writes(monkeypatch, die_at=None, after=False):
-    """Count the renames that end each write; die at one of them, before or after it."""
+    """Count the renames that end each write, and raise Killed before or after one of them."""
     done = []
     replace = Path.replace
 
@@ -91,6 +91,8 @@ def test_a_save_in_time_between_validations(config, whole, tmp_path):
 
     with pytest.raises(Killed):
         Run(config, folder, on_step=stop, save_every=-1.0).train()
-    assert seen == [1, 2, 3, 5, 5, 6, 7], "as it was when the next step ended; a validation saves before that"
+    assert seen == [1, 2, 3, 5, 5, 6, 7], (
+        "the checkpoint at the end of each step; a validation saves before the step ends"
+    )
     Run(config, folder).train(resume=True)
     assert contents(folder) == contents(whole)

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, and clear about what is wrong with them."""
+"""Checkpoints are complete or absent, and errors say what is wrong with a damaged one."""
 
 import json
 import re
@@ -114,9 +114,9 @@ def test_damage_is_told_and_left_alone(tmp_path, damage, message):
 def test_another_run_is_refused(tmp_path):
     save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
     before = contents(tmp_path)
-    with pytest.raises(DataError, match="belongs to another run: its seed is 0, asked for is 1"):
+    with pytest.raises(DataError, match="belongs to another run: its seed is 0, but this run has 1"):
         load_checkpoint(tmp_path, {**WHO, "seed": 1})
-    with pytest.raises(DataError, match="its method is None, asked for is 'normal'"):
+    with pytest.raises(DataError, match="its method is None, but this run has 'normal'"):
         load_checkpoint(tmp_path, {**WHO, "method": "normal"})
     assert contents(tmp_path) == before
 

@@ -1,7 +1,7 @@
 """The batches of an epoch, determined by the seed and the step number alone.
 
 No random state is carried from step to step: every epoch and block has its own named stream. A run can therefore resume
-at any step, and several workers could each draw their share.
+at any step, and several workers could each sample their own part.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,18 +17,18 @@ from icpe.types import IntArray
 
 Resample = Callable[[SampledBatch, int, np.random.Generator], SampledBatch]
 
-STEPS_PER_BLOCK = 64  # steps whose batches are sampled together: few calls, little memory
+STEPS_PER_BLOCK = 64  # steps whose batches are sampled together; a compromise between the number of calls and memory
 
 
 class Sampler:
-    """Shuffled positives with fresh negatives.
+    """Sampler of batches: shuffled positives, each epoch with new negatives.
 
     Args:
         train: the training part.
         negatives: which negatives to sample.
         batch_size: number of positives in a step.
         seed: seed of the run.
-        resample: changes what was sampled for a step; see :class:`icpe.train.abilities.CustomSampling`.
+        resample: function that changes what was sampled for a step; see :class:`icpe.train.abilities.CustomSampling`.
 
     Raises:
         DataError: a user has used every item, so that no negative exists.
@@ -44,7 +44,7 @@ class Sampler:
         if self._unseen and int(train.user_counts.max()) >= len(train.items):
             user = train.users[int(train.user_counts.argmax())]
             raise DataError(
-                f"user {user!r} has used all {len(train.items)} items, so that no negative is left to sample. "
+                f"user {user!r} has used all {len(train.items)} items, so no negative is left to sample. "
                 "Remove such users, or use shared negatives (--method.loss softmax)"
             )
 
