@@ -1,4 +1,4 @@
-"""The house: a room imports only from rooms on its left, and loops and side rooms stay apart."""
+"""Layers: a package imports only from packages on its left, and independent packages import shared modules only."""
 
 import ast
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 import icpe
 
 SOURCE = Path(icpe.__file__).parent
-CELLAR = (
+SHARED = (
     "arrays",
     "errors",
     "types",
@@ -20,8 +20,8 @@ CELLAR = (
     "settings",
     "suggest",
     "registry",
-)  # small modules everybody may use
-LINE = (
+)  # small modules that all packages may import
+LAYERS = (
     "data",
     "split",
     "ranking",
@@ -41,15 +41,20 @@ LINE = (
     "serve",
     "cli",
 )
-SIDE = ("kernels", "pareto", "cluster", "tables")  # no recommender in them: they use the cellar only
+INDEPENDENT = (
+    "kernels",
+    "pareto",
+    "cluster",
+    "tables",
+)  # they know nothing of recommenders and import shared modules only
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     return module.split(".")[1] if module.count(".") else "icpe"
 
 
 def imports(path: Path) -> set[str]:
-    """All rooms a file imports from, wherever in the file."""
+    """All packages that a file imports from, anywhere in the file."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -60,20 +65,22 @@ def imports(path: Path) -> set[str]:
                 found |= {f"icpe.{alias.name}" for alias in node.names}
             elif node.module and node.module.startswith("icpe."):
                 found.add(node.module)
-    return {room_of(module) for module in found}
+    return {package_of(module) for module in found}
 
 
-def allowed(room: str) -> set[str]:
-    if room in CELLAR:
-        return set(CELLAR)
-    if room in SIDE:
-        return {room, *CELLAR}
-    if room in LINE:
-        return {room, *CELLAR, *SIDE, *LINE[: LINE.index(room)]}
-    if room == "__main__":
+def allowed(package: str) -> set[str]:
+    if package in SHARED:
+        return set(SHARED)
+    if package in INDEPENDENT:
+        return {package, *SHARED}
+    if package in LAYERS:
+        return {package, *SHARED, *INDEPENDENT, *LAYERS[: LAYERS.index(package)]}
+    if package == "__main__":
         return {"cli"}
-    assert room == "testing", f"{room!r} is not a room of the house: add it to the plan in this test"
-    return {room, *CELLAR, *SIDE, *LINE} - {"cli"}
+    assert package == "testing", (
+        f"{package!r} is not a known package: add it to LAYERS, SHARED or INDEPENDENT in this test"
+    )
+    return {package, *SHARED, *INDEPENDENT, *LAYERS} - {"cli"}
 
 
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
@@ -82,10 +89,10 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_one_way(path):
     relative = path.relative_to(SOURCE)
-    room = relative.parts[0].removesuffix(".py")
-    # The package's own names load lazily; only the command line uses them, like any user.
-    names = {"__version__", "describe", "make_world", "open_log", "Interactions"} if room == "cli" else set()
-    assert imports(path) <= allowed(room) | names
+    package = relative.parts[0].removesuffix(".py")
+    # The names of icpe itself load lazily. Only the command line uses them, like any user.
+    names = {"__version__", "describe", "make_world", "open_log", "Interactions"} if package == "cli" else set()
+    assert imports(path) <= allowed(package) | names
 
 
 def test_lazy_names_exist():

@@ -1,4 +1,4 @@
-"""The column names of every frame that enters or leaves the package."""
+"""Column names of all frames that the package reads or returns."""
 
 USER = "user_id"
 ITEM = "item_id"

@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old one, and JSON that is the same bytes on every machine."""
+"""Atomic writing of files: after a crash the old file is still there. JSON has the same bytes on every machine."""
 
 import json
 import os

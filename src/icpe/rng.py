@@ -1,4 +1,4 @@
-"""Randomness by name: every purpose draws from its own stream, and no stream depends on another."""
+"""Named random streams. Every purpose draws from its own stream, and no stream depends on another."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from icpe.types import UIntArray
 
 
 def stream(seed: int, name: str) -> np.random.Generator:
-    """A generator for one purpose; the same seed and name give the same numbers on every machine.
+    """Return a generator for one purpose. The same seed and name give the same numbers on every machine.
 
     Example:
         >>> bool(stream(0, "negatives").random() == stream(0, "negatives").random())
@@ -19,5 +19,5 @@ def stream(seed: int, name: str) -> np.random.Generator:
 
 
 def random_keys(seed: int, name: str, size: int) -> UIntArray:
-    """Raw 64-bit numbers, uint64 [size]: the part of NumPy's generators that is fixed for all versions."""
+    """Return raw 64-bit random numbers, uint64 [size]. They are the same in all versions of NumPy."""
     return np.asarray(stream(seed, name).bit_generator.random_raw(size), dtype=np.uint64)

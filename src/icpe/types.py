@@ -1,4 +1,4 @@
-"""Array types used in signatures; shapes and meaning stand in the docstrings."""
+"""Array types used in signatures. Docstrings give the shapes and the meaning."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Logs and generators the tests of backbones share."""
+"""Logs and generators that the tests of backbones share."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ Log = Callable[..., Interactions]
 
 @pytest.fixture(scope="session")
 def log_of() -> Log:
-    """A log of the given pairs among so many users and items."""
+    """Return a function that makes a log of given pairs, with a given number of users and items."""
 
     def make(pairs: list[tuple[int, int]], users: int, items: int) -> Interactions:
         user, item = np.array(sorted(pairs), np.int32).reshape(-1, 2).T

@@ -1,4 +1,4 @@
-"""What all backbones have in common, their settings, and the kit that checks anybody's."""
+"""Properties that all backbones share, their settings, and the conformance checks for user-defined backbones."""
 
 import copy
 import json
@@ -65,7 +65,7 @@ def test_gradients_equal_finite_differences(name, generator):
             module, {f"backbone.{key}": value for key, value in zip(names, values, strict=True)}, ()
         )
 
-    # Biases at 0 could sit on ReLU's corner.
+    # With biases of 0 the input of a ReLU could be exactly 0, where it has no derivative.
     start = [p.detach().clone().add_(0.01).requires_grad_() for p in backbone.parameters()]
     assert torch.autograd.gradcheck(scores, start, fast_mode=True)
 
@@ -217,17 +217,17 @@ class HiddenState(MF):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (EarlyParameters, "the constructor makes parameters"),
-        (OtherGenerator, "draws from torch's own generator"),
-        (LostSetting, "rebuilt from its settings has others"),
+        (EarlyParameters, "the constructor creates parameters"),
+        (OtherGenerator, "draws from the global generator of torch"),
+        (LostSetting, "rebuilt from its settings has other settings"),
         (NoBroadcast, "must broadcast"),
         (NoSqueeze, r"out\(\) of 5 pairs has the shape \(5, 1\)"),
         (TwiceShared, "each parameter once"),
         (UnusedParameter, "parameter unused gets no gradient"),
         (NoProduct, "the product of representations"),
-        (AlwaysDrops, "with equal generators differ"),
+        (AlwaysDrops, "with equal generators differs"),
         (NoEgoGradient, "without gradients"),
-        (HiddenState, "scores differently"),
+        (HiddenState, "gives different scores"),
     ],
 )
 def test_the_kit_says_what_is_broken(kind, message):

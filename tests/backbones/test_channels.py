@@ -1,4 +1,4 @@
-"""Two backbones side by side."""
+"""Tests of two backbones used as one."""
 
 import numpy as np
 import pytest

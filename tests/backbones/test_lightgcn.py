@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icpe.backbones import MF, LightGCN
+from icpe.backbones import graph as graph_module
 from icpe.backbones.graph import build_graph, graph_of, keep_mask
 
 ROOT = 2**0.5
@@ -19,7 +20,7 @@ def dense(graph):
 
 
 def by_hand(pairs, users, items):
-    """Â by the definition."""
+    """Return Â, computed by its definition."""
     adjacency = np.zeros((users + items, users + items))
     for user, item in pairs:
         adjacency[user, users + item] = adjacency[users + item, user] = 1
@@ -52,7 +53,7 @@ def graphs(draw):
 
 
 def test_two_users_three_items(log_of):
-    """By hand: user 0 has items 0 and 1, user 1 has item 1, item 2 has nobody."""
+    """Values computed by hand: user 0 has used items 0 and 1, user 1 has used item 1, and nobody has used item 2."""
     backbone = model(log_of([(0, 0), (0, 1), (1, 1)], 2, 3), dim=1, layers=2)
     with torch.no_grad():
         backbone.user_table.copy_(torch.tensor([[1.0], [2.0]]))
@@ -87,14 +88,14 @@ def test_graph_is_the_normalised_adjacency(case):
 @given(graphs(), st.integers(0, 4), st.sampled_from([0, 0.4]), st.sampled_from([0, 0.4]))
 @settings(deadline=None, max_examples=80)
 def test_values_and_gradients_equal_the_dense_computation(log_of, case, layers, node, message):
-    """One mask of entries for all layers of a call, one mask of numbers for each layer, and nothing else."""
+    """A call samples one mask of entries for all layers and one mask of numbers for each layer, and nothing else."""
     pairs, users, items = case
     backbone = model(log_of(pairs, users, items), layers=layers, node_dropout=node, message_dropout=message)
     z = backbone.reps(torch.Generator().manual_seed(5))
     rng, start = torch.Generator().manual_seed(5), tables(backbone)
     matrix = by_hand(pairs, users, items)
     if node:
-        matrix = dense(backbone._graph.drop(node, rng))
+        matrix = dense(backbone.graph.drop(node, rng))
         kept = matrix != 0
         torch.testing.assert_close(matrix[kept], by_hand(pairs, users, items)[kept] / 0.6)
     total, layer = start, start
@@ -114,9 +115,9 @@ def test_values_and_gradients_equal_the_dense_computation(log_of, case, layers, 
 @pytest.mark.parametrize("layers", [0, 1, 2, 3])
 @pytest.mark.parametrize(("node", "message"), [(0, 0), (0.3, 0), (0, 0.3), (0.3, 0.3)])
 def test_rows_of_a_batch_are_rows_of_all(skewed, generator, monkeypatch, compiled, layers, node, message):
-    """Values, gradients and random numbers, with users and items that come more than once."""
+    """Values, gradients and random numbers agree, also for repeated users and items."""
     if compiled:
-        monkeypatch.setattr("icpe.backbones.graph.WORTH_COMPILING_PRODUCT", 0)
+        monkeypatch.setattr(graph_module, "WORTH_COMPILING_PRODUCT", 0)
     backbone = model(skewed, layers=layers, node_dropout=node, message_dropout=message)
     users, items = torch.tensor([3, 0, 3, 7]), torch.tensor([1, 1, 0, 5, 9, 1])
     weights = torch.randn(len(users) + len(items), 3, dtype=torch.float64, generator=generator(6))
@@ -130,8 +131,8 @@ def test_rows_of_a_batch_are_rows_of_all(skewed, generator, monkeypatch, compile
 
 
 def test_gradients_stay_as_they_are_in_later_steps(skewed, monkeypatch):
-    """Memory is used again, but never that of a gradient somebody holds."""
-    monkeypatch.setattr("icpe.backbones.graph.WORTH_COMPILING_PRODUCT", 0)
+    """Memory is reused, but never that of a gradient that is still in use."""
+    monkeypatch.setattr(graph_module, "WORTH_COMPILING_PRODUCT", 0)
     backbone, held = model(skewed), []
     for step in range(4):
         z_user, z_item = backbone.rows(torch.tensor([step]), torch.tensor([step, 5]))
@@ -142,7 +143,7 @@ def test_gradients_stay_as_they_are_in_later_steps(skewed, monkeypatch):
 
 
 def test_no_layers_is_mf(skewed):
-    """T1: the same start gives the same scores and gradients."""
+    """T1: the same start values give the same scores and gradients."""
     graph_model, plain = LightGCN(dim=5, layers=0, node_dropout=0, message_dropout=0), MF(dim=5, init_std=0.1)
     results = []
     for backbone in (graph_model, plain):
@@ -168,7 +169,7 @@ def test_without_dropout_training_and_evaluation_are_the_same(skewed, generator)
 
 
 def test_dropped_graph_is_right_on_average(log_of, generator):
-    """T2, second half; the two directions of a pair are dropped on their own."""
+    """T2, second half: the two directions of a pair are dropped independently."""
     graph = graph_of(log_of([(0, 0), (0, 1), (1, 1), (2, 0)], 3, 2))
     rng, draws = generator(0), 5_000
     values = torch.stack([graph.drop(0.1, rng).values for _ in range(draws)])
@@ -208,7 +209,7 @@ def test_models_of_one_log_share_its_graph(skewed):
     one, two = LightGCN(dim=2), LightGCN(dim=3)
     for backbone in (one, two):
         backbone.build(skewed, np.random.default_rng(0))
-    assert one._graph is two._graph
+    assert one.graph is two.graph
 
 
 def test_a_log_without_pairs_leaves_the_start(log_of):

@@ -1,5 +1,7 @@
 """NeuMF: shapes, start values, the formula, and T3 and T5 of the specification."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,7 @@ def built(log, **settings):
 
 
 def lively(backbone, seed=0):
-    """Numbers of size 1 everywhere, so that every ReLU is sometimes on and sometimes off."""
+    """Set all parameters to numbers of order 1, so that every ReLU is sometimes active and sometimes not."""
     with torch.no_grad():
         for parameter in backbone.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed)) * 0.5)
@@ -60,7 +62,7 @@ def test_start_values():
 
 
 def test_formula():
-    """As the paper writes it: concatenation, three layers with ReLU, one output."""
+    """The score is that of the paper: concatenation, three layers with ReLU, one output."""
     backbone = lively(built(toy_log(), dim=4, layers=(6, 5, 3)).double())
     (g_user, g_item), (m_user, m_item) = (
         (backbone.user_table[2, :4], backbone.item_table[1, :4]),
@@ -75,14 +77,13 @@ def test_formula():
 
 
 @pytest.mark.parametrize("layers", [(64, 32, 16), (7,), (9, 4)])
-@pytest.mark.parametrize("rows", [1, 7, 2048])
-def test_chunked_scores_equal_pairs(monkeypatch, layers, rows):
-    """T3."""
-    monkeypatch.setattr("icpe.ranking.tables._ROWS", rows)
+@pytest.mark.parametrize("items_at_once", [1, 7, 2048])
+def test_chunked_scores_equal_pairs(layers, items_at_once):
+    """T3: scores computed in chunks equal scores of pairs."""
     log = skewed_log(users=20, items=60)
     backbone = lively(built(log, dim=8, layers=layers))
     z_user, z_item = backbone.reps()
-    table, users = backbone.scores(z_user, z_item), np.array([3, 19, 3, 0])
+    table, users = replace(backbone.scores(z_user, z_item), items_at_once=items_at_once), np.array([3, 19, 3, 0])
     expected = backbone.score(z_user[users][:, None], z_item[None]).detach().numpy()
     np.testing.assert_allclose(table.block(users, 0, 60), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(table.block(users, 13, 41), expected[:, 13:41], rtol=1e-4, atol=1e-4)
@@ -92,7 +93,7 @@ def test_chunked_scores_equal_pairs(monkeypatch, layers, rows):
     ("silent", "still", "moving"), [(slice(None, 4), "gmf", "mlp"), (slice(4, None), "mlp", "gmf")]
 )
 def test_an_output_of_zero_stops_its_branch(silent, still, moving):
-    """T5."""
+    """T5: with output weights of 0, a branch gets no gradient."""
     backbone = lively(built(toy_log(), dim=4, layers=(6, 3)))
     with torch.no_grad():
         backbone.output[0, silent] = 0

@@ -1,10 +1,11 @@
-"""The kernel gives what torch's product gives, for any number of threads."""
+"""The kernels give the same product as torch, for any number of threads."""
 
 import numpy as np
 import pytest
 import torch
 
 from icpe.backbones import LightGCN
+from icpe.backbones import graph as graph_module
 from icpe.backbones.graph import graph_of
 from icpe.kernels.propagate import multiply, multiply_few, multiply_rows
 from icpe.testing import skewed_log
@@ -14,8 +15,8 @@ TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-14}
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """Everything takes the kernel, however small."""
-    return lambda: monkeypatch.setattr("icpe.backbones.graph.WORTH_COMPILING_PRODUCT", 0)
+    """Return a function that makes all products use the kernels, even small ones."""
+    return lambda: monkeypatch.setattr(graph_module, "WORTH_COMPILING_PRODUCT", 0)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
@@ -40,7 +41,7 @@ def test_products(skewed, kernel, dtype, width, plus, masked):
 @pytest.mark.parametrize("width", [1, 64])
 @pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
 def test_products_of_few_rows(skewed, kernel, dtype, width, masked):
-    """With a table that is 0 but for some rows, and some rows of the product, in torch and in the kernels."""
+    """Products with a table that has few rows that are not 0, and some rows of a product, by torch and by the kernels."""
     whole = torch.zeros(len(skewed.users) + len(skewed.items), width, dtype=dtype)
     graph = graph_of(skewed).like(whole).drop(0.2, None)
     nodes = torch.randperm(graph.nodes)[: graph.nodes // 5].sort().values

@@ -24,8 +24,7 @@ def test_dot_scores(vectors):
 
 @pytest.mark.parametrize("tile", [1, 6, 60, 1000, 10**6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_pair_scores_in_tiles(monkeypatch, vectors, tile, dtype):
-    monkeypatch.setattr("icpe.ranking.tables._TILE", tile)
+def test_pair_scores_in_tiles(vectors, tile, dtype):
     largest = 0
 
     def score(z_user, z_item):
@@ -36,7 +35,7 @@ def test_pair_scores_in_tiles(monkeypatch, vectors, tile, dtype):
         return product.sum(-1)
 
     z_user, z_item = (torch.from_numpy(z).to(dtype).requires_grad_() for z in vectors)
-    table = PairScores(score, z_user, z_item)
+    table = PairScores(score, z_user, z_item, tile_size=tile)
     assert (table.users, table.items) == (9, 23)
     block = table.block(np.array([1, 5, 5, 2], np.int32), 3, 22)
     assert block.dtype == np.float32

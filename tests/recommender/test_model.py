@@ -1,4 +1,4 @@
-"""What a trained model answers."""
+"""Recommendations, scores and vectors of a trained model."""
 
 import re
 
@@ -19,7 +19,7 @@ SMALL = skewed_log(users=40, items=30, pairs=400)
 
 
 def with_text_ids(log):
-    """The same pairs under names; sorted by name they have other codes."""
+    """Return a log of the same pairs with names as ids. Sorted by name, they have other codes."""
     user, item = (
         pl.format(pattern, pl.col(name)) for pattern, name in (("user {}", "user_id"), ("käse-{}", "item_id"))
     )
@@ -207,7 +207,7 @@ def test_unknown_items(model, ask):
 
 
 def test_unknown_items_may_be_excluded(model):
-    """A list of items out of stock always has some that the model has never seen."""
+    """A list of items that are out of stock always contains some that the model has never seen."""
     known = model.recommend([3], n=1)["item_id"][0]
     assert model.recommend([3], n=5, exclude=[777]).equals(model.recommend([3], n=5))
     assert model.recommend([3], n=5, exclude=[777, known]).equals(model.recommend([3], n=5, exclude=[known]))
@@ -230,7 +230,7 @@ def test_scores_of_pairs_are_those_of_lists(models, name):
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, lists["score"], rtol=1e-5, atol=1e-6)
     assert model.score([], []).shape == (0,)
-    with pytest.raises(ConfigError, match="score takes pairs: there are 2 users and 1 items"):
+    with pytest.raises(ConfigError, match="score takes pairs, but got 2 users and 1 items"):
         model.score([3, 4], [1])
 
 
@@ -304,9 +304,9 @@ def test_fold_in_leaves_the_model_as_it_was(models, name):
 
 
 def test_fold_in_finds_people_the_model_has_not_seen():
-    """In a world whose truth is known: what new users get is what they want, far more than the hits are.
+    """In a world with known tastes, new users get items that they like far more than the most popular items.
 
-    Not measured on what they used next: what people use in that world follows exposure, and hits are hard to beat there.
+    The items they used next would be a poor measure: in that world they follow exposure, which favours popular items.
     """
     world = make_world(users=600, items=200, interactions=12_000)
     log = world.log
@@ -358,7 +358,7 @@ def test_evaluate_hides_what_was_known(skewed):
         recall.append(len(set(mine) & set(wanted)) / len(wanted))
     assert found["recall@20"] == pytest.approx(np.mean(recall))
     assert found["users"] == len(users)
-    with pytest.raises(DataError, match="other users or items than the model was trained on"):
+    with pytest.raises(DataError, match="differ from those that the model was trained on"):
         evaluate(model, split.unbiased(skewed_log(seed=1, users=200), seed=0))
 
 

@@ -1,4 +1,4 @@
-"""Models on disk: the same lists come back, damage is told, and nothing in the folder is code."""
+"""Saved models give the same lists after loading, damage is reported, and the folder contains no code."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def contents(folder):
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """A folder with a small model; tests copy it before they change anything."""
+    """Folder with a small model. Tests copy it before they change anything."""
     folder = tmp_path_factory.mktemp("saved") / "model"
     Normal(MF(dim=4)).fit(skewed_log(users=20, items=15, pairs=150), epochs=3).save(folder)
     return folder
@@ -61,7 +61,7 @@ def test_round_trip(name, loss, tmp_path):
     one, two = contents(tmp_path / "again"), contents(tmp_path / "deep" / "model")
     settings = [json.loads(files.pop("model.json")) for files in (one, two)]
     assert one == two
-    # The hash is of the whole log, and times are not kept with a model.
+    # The hash covers the whole log, including times, which are not saved with a model.
     assert [{**each, "train_hash": ""} for each in settings] == [{**settings[0], "train_hash": ""}] * 2
 
 
@@ -78,7 +78,7 @@ def test_ids_and_names_come_back(tmp_path):
 
 
 def test_a_folder_holds_data_only(saved):
-    """No pickle: the files are of formats that hold numbers and text, and begin as such files do."""
+    """Nothing is pickled: all files have formats for numbers and text, as their first bytes show."""
     found = contents(saved)
     assert set(found) == FILES
     for name, content in found.items():
@@ -175,7 +175,7 @@ DAMAGE = {
     "more users": (lambda f: change_settings(f, lambda c: c.update(users=21)), "says 21 users, the tables beside it hold 20"),
     "fewer users": (drop_rows, "cannot be read: seen.parquet has user codes beyond the 5 known"),
     "codes out of range": (far_codes, "seen.parquet has item codes beyond the 15 known"),
-    "other pairs": (other_pairs, "model.json says .* pairs, the tables beside it hold 20: the files are not of one model"),
+    "other pairs": (other_pairs, "model.json says .* pairs, the tables beside it hold 20: the files belong to different models"),
 }  # fmt: skip
 
 
@@ -197,16 +197,21 @@ def test_a_folder_without_a_model(tmp_path):
         load(tmp_path / "nowhere")
 
 
-def test_a_failing_save_leaves_the_old_model(folder, monkeypatch):
-    before = load(folder).recommend(n=5)
+@pytest.mark.parametrize("kind", [".safetensors", ".parquet"])
+def test_a_failing_save_leaves_the_old_model(folder, monkeypatch, kind):
+    before, replace = load(folder).recommend(n=5), Path.replace
+    model = Normal(MF(dim=3)).fit(skewed_log(users=20, items=15, pairs=150), epochs=1)
 
-    def fail(tensors, path):
-        path.write_bytes(b"half")
-        raise OSError("no space left on device")
+    def fail(self, target):
+        if Path(target).suffix == kind:
+            self.write_bytes(b"half")
+            raise OSError("no space left on device")
+        return replace(self, target)
 
-    monkeypatch.setattr("icpe.recommender.store.save_file", fail)
-    with pytest.raises(OSError, match="no space left"):
-        Normal(MF(dim=3)).fit(skewed_log(users=20, items=15, pairs=150), epochs=1).save(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(OSError, match="no space left"):
+            model.save(folder)
     assert set(contents(folder)) == FILES
     assert load(folder).recommend(n=5).equals(before)
 
@@ -217,11 +222,11 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the rename", "after the rename"])
 def test_a_save_that_is_killed_leaves_one_model_or_none(saved, tmp_path, monkeypatch, after):
-    """At every rename: what loads is the old model or the new one, never new parameters with old settings."""
+    """After a kill at any rename, the old model, the new one or none loads, but never a mixture of both."""
     old = load(saved)
     new = Normal(type(old.method.backbone)(**old.method.backbone.settings.as_dict())).fit(old.log, seed=9, epochs=1)
     assert new.method.settings.as_dict() == old.method.settings.as_dict(), (
-        "equal shapes: only the numbers tell them apart"
+        "the models must have equal shapes and differ in their numbers only"
     )
     lists, replace = [model.recommend(n=5) for model in (old, new)], Path.replace
     assert not lists[0].equals(lists[1])
@@ -255,7 +260,7 @@ def test_a_save_that_is_killed_leaves_one_model_or_none(saved, tmp_path, monkeyp
 
 
 def test_a_model_stored_by_the_first_version_is_still_read():
-    """Golden: the folder was written once and stays; a change of format must go on reading it."""
+    """Golden: the folder was written by the first version, and every later version must read it."""
     model = load(STORED / "model")
     assert repr(model) == "Model(Normal on MF, 12 users, 10 items)"
     expected = pl.read_csv(STORED / "lists.csv")

@@ -1,4 +1,4 @@
-"""Settings of version 0.1 under their old names: every one of them is still understood."""
+"""All names of settings of version 0.1 are still understood."""
 
 import pytest
 
@@ -37,4 +37,4 @@ def test_all_old_settings_are_read(name):
     old = VERSION_0_1[name]
     settings = make_method(name, MF(dim=4), **renamed(name, old)).settings.as_dict()
     assert sorted(map(str, settings.values())) == sorted(map(str, old.values()))
-    assert renamed(name, settings) == settings  # the present names are not mistaken for old ones
+    assert renamed(name, settings) == settings  # current names are not changed

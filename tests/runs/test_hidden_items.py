@@ -1,4 +1,4 @@
-"""What is hidden at validation and at test is one rule, for ``train``, ``evaluate`` and Python alike."""
+"""``train``, ``evaluate`` and Python use the same rule for which items are hidden at validation and at test."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_one_rule(trained):
 
 
 def test_validation_during_training_follows_it_too(trained):
-    """The best state of the curve is the saved model, so its validation metrics are those of the result."""
+    """The saved model is the best state of the curve, so its validation metrics are those of the result."""
     import json
 
     _, result, folder = trained

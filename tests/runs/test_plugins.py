@@ -1,4 +1,4 @@
-"""Backbones and methods of one's own: from a file, in every command, and never by themselves."""
+"""User-defined backbones and methods load from a file in every command, and only if the user names the file."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Tuned settings by data set: found, overridden, refused, and kept in files."""
+"""Presets of data sets are found, overridden, refused and written to files."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ CELL = {
 
 @pytest.fixture
 def shipped(tmp_path, monkeypatch) -> Path:
-    """A package with settings for one data set."""
+    """Replace the shipped presets by those of one data set."""
     update_presets(tmp_path / "presets" / "songs.toml", {"normal": {"mf": CELL}, "icpe": {"neumf": {"method": {}}}})
     monkeypatch.setattr(presets, "files", lambda package: tmp_path)
     return tmp_path
@@ -90,7 +90,7 @@ def test_a_wrong_setting_in_a_preset_is_told(tmp_path):
 
 
 def test_shipped_files_are_read_and_make_methods():
-    """Whatever lies in the package: every cell names settings that exist."""
+    """All cells of the shipped presets name settings that exist."""
     for name in presets.shipped_presets():
         for method, cells in read_presets(presets.shipped_presets()[name]).items():
             for backbone, cell in cells.items():

@@ -1,4 +1,4 @@
-"""Finished runs, read from their folders, and how they were made."""
+"""Finished runs that are read from their folders, and their provenance."""
 
 import shlex
 import shutil

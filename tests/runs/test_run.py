@@ -1,4 +1,4 @@
-"""A run that dies at any of its writes goes on from there and ends with the same bytes."""
+"""A run that is killed at any write can be resumed and ends with the same bytes."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from icpe.testing import skewed_log
 
 
 class Killed(BaseException):
-    """Not an Exception: nothing on the way may catch it and carry on."""
+    """Simulated kill. It is not an Exception, so that no handler catches it."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def count_writes(monkeypatch, die_at=None, after=False):
-    """Count the renames that end each write; die at one of them, before or after it."""
+    """Count the renames that end each write, and raise Killed before or after one of them."""
     done = []
     replace = Path.replace
 
@@ -78,9 +78,8 @@ def test_nothing_is_kept_without_a_folder(config, tmp_path, monkeypatch, whole):
     )
 
 
-def test_a_save_in_time_between_validations(config, whole, tmp_path, monkeypatch):
-    """Where validations are far apart, a checkpoint is written now and then; here after every step."""
-    monkeypatch.setattr("icpe.runs.run._SAVE_EVERY", -1.0)
+def test_a_save_in_time_between_validations(config, whole, tmp_path):
+    """Checkpoints are also written between validations that are far apart; here after every step."""
     folder, seen = tmp_path / "run", []
 
     def stop(position, steps):
@@ -91,7 +90,9 @@ def test_a_save_in_time_between_validations(config, whole, tmp_path, monkeypatch
             raise Killed
 
     with pytest.raises(Killed):
-        Run(config, folder, on_step=stop).train()
-    assert seen == [1, 2, 3, 5, 5, 6, 7], "as it was when the next step ended; a validation saves before that"
+        Run(config, folder, on_step=stop, save_every=-1.0).train()
+    assert seen == [1, 2, 3, 5, 5, 6, 7], (
+        "the checkpoint at the end of each step; a validation saves before the step ends"
+    )
     Run(config, folder).train(resume=True)
     assert contents(folder) == contents(whole)

@@ -1,7 +1,8 @@
-"""Checkpoints: whole or not there, and clear about what is wrong with them."""
+"""Checkpoints are complete or absent, and errors say what is wrong with a damaged one."""
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -47,20 +48,22 @@ def test_views_and_gradients_can_be_saved(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("failing", "step"), [("save_file", 8), ("save_file", 7), ("write_json", 8)], ids=["tensors", "same step", "record"]
+    ("kind", "step"), [(".safetensors", 8), (".safetensors", 7), (".json", 8)], ids=["tensors", "same step", "record"]
 )
-def test_a_failing_write_leaves_the_old_one(tmp_path, monkeypatch, failing, step):
+def test_a_failing_write_leaves_the_old_one(tmp_path, monkeypatch, kind, step):
     save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
+    replace = Path.replace
 
-    def fail(content, path):
-        if failing == "save_file":
-            path.write_bytes(b"half of it")
-        raise OSError("no space left on device")
+    def fail(self, target):
+        if Path(target).suffix == kind:
+            self.write_bytes(b"half of it")
+            raise OSError("no space left on device")
+        return replace(self, target)
 
-    monkeypatch.setattr(f"icpe.train.checkpoint.{failing}", fail)
-    with pytest.raises(OSError, match="no space left"):
-        save_checkpoint(tmp_path, {"now.table": torch.zeros(2)}, {"step": step}, WHO)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(OSError, match="no space left"):
+            save_checkpoint(tmp_path, {"now.table": torch.zeros(2)}, {"step": step}, WHO)
     tensors, record = load_checkpoint(tmp_path, WHO)
     assert record == RECORD
     assert torch.equal(tensors["now.table"], TENSORS["now.table"])
@@ -111,9 +114,9 @@ def test_damage_is_told_and_left_alone(tmp_path, damage, message):
 def test_another_run_is_refused(tmp_path):
     save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
     before = contents(tmp_path)
-    with pytest.raises(DataError, match="belongs to another run: its seed is 0, asked for is 1"):
+    with pytest.raises(DataError, match="belongs to another run: its seed is 0, but this run has 1"):
         load_checkpoint(tmp_path, {**WHO, "seed": 1})
-    with pytest.raises(DataError, match="its method is None, asked for is 'normal'"):
+    with pytest.raises(DataError, match="its method is None, but this run has 'normal'"):
         load_checkpoint(tmp_path, {**WHO, "method": "normal"})
     assert contents(tmp_path) == before
 

@@ -1,4 +1,4 @@
-"""A loss may read a table by plain indexing: it is then trained as a whole, and never silently left out."""
+"""A loss may read a table by plain indexing. The table is then trained as a whole and never silently ignored."""
 
 import json
 
@@ -40,7 +40,7 @@ class ByRows(Indexed):
 
 
 class Mixed(Indexed):
-    """Users by rows, items as a whole; the L2 term reads both by rows."""
+    """The loss reads users by rows and items as a whole; the L2 term reads both by rows."""
 
     name = "mixed"
 
@@ -52,7 +52,7 @@ class Mixed(Indexed):
 
 
 class Changes(Indexed):
-    """Reads rows in the first steps, and the whole table later."""
+    """Method that reads rows in the first steps and the whole table later."""
 
     name = "changes"
 
@@ -75,7 +75,7 @@ def trainer(kind, backbone=None, **settings):
 
 @pytest.mark.parametrize("backbone", [lambda: MF(dim=4, init_std=0.1), lambda: NeuMF(dim=4, layers=(4,), init_std=0.1)])
 def test_indexing_trains_like_reading_rows(backbone):
-    """The same gradients, so the same parameters as the row optimiser up to its rounding."""
+    """The gradients are the same, so the parameters equal those of the row optimiser up to rounding."""
     states = []
     for kind in (Indexed, ByRows):
         run = trainer(kind, backbone())

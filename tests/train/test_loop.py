@@ -1,4 +1,4 @@
-"""The loop: the same seed gives the same bytes, it stops when it should, and goes on from anywhere."""
+"""The training loop: the same seed gives the same bytes, early stopping works, and a run resumes at any step."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ def trainer(method=None, seed=0, validate=None, **settings):
 
 
 def scripted(values):
-    """A validation that knows its results beforehand, and how often it was asked."""
+    """Validation function with given results, which counts its calls."""
     asked = []
 
     def validate(scores):
@@ -68,7 +68,7 @@ def test_the_seed_decides_every_byte(name):
 
 
 def test_the_seed_also_decides_batches():
-    """Equal start values, other batches: the seed is not only that of the start."""
+    """With equal start values, another seed gives other batches."""
     one, two = trainer(seed=0, epochs=1), trainer(seed=1, epochs=1)
     two.method.load_state_dict(one.method.state_dict())
     one.run()
@@ -96,7 +96,7 @@ def test_dropout_is_fresh_in_each_step_and_the_same_in_each_run():
 
 
 class Quiet(MF):
-    """Reads rows, but does not say that it may be trained by rows."""
+    """Backbone that reads rows but does not declare its row tables."""
 
     def row_tables(self):
         return [], []
@@ -105,7 +105,7 @@ class Quiet(MF):
 @pytest.mark.parametrize("loss", ["bce", "bpr", "softmax"])
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
 def test_by_rows_or_dense(loss, optimizer):
-    """A backbone that takes rows of tables it does not declare is trained densely, and ends at the same place."""
+    """A backbone that does not declare its row tables is trained densely, with the same result."""
     ends = []
     for kind in (MF, Quiet):
         one = trainer(Normal(kind(dim=4, init_std=0.1), loss=loss, reg=0.01), optimizer=optimizer, lr=0.01)
@@ -166,7 +166,7 @@ def test_going_on_from_any_step_changes_nothing(name, optimizer):
 
 
 def test_a_state_taken_later_is_another():
-    """The comparison above can fail."""
+    """Check that the comparison above can fail."""
     first = trainer()
     run_until(first, 5)
     early = {key: value.clone() for key, value in first.tensors().items()}
@@ -181,7 +181,7 @@ def test_a_state_taken_later_is_another():
 
 
 def test_early_stopping_restores_the_best():
-    values = [0.1, 0.4, 0.3, 0.4, 0.2, 0.9, 0.9]  # an equal value is no better one
+    values = [0.1, 0.4, 0.3, 0.4, 0.2, 0.9, 0.9]  # an equal value does not count as better
     validate, asked = scripted(values)
     one = trainer(validate=validate, epochs=50, evaluate_every=3, patience=3, lr=0.1)
     states, records = [], []
@@ -325,7 +325,7 @@ def test_wrong_seeds(seed):
 
 
 class Dial(RankingChoice, Normal):
-    """Ranks by c times the score; the best c is chosen at validations."""
+    """Method that ranks by c times the score. Validation chooses the best c."""
 
     name = "dial"
 
@@ -348,4 +348,4 @@ def test_settings_of_ranking_are_chosen_at_validations():
     log = skewed_log(users=40, items=30, pairs=400)
     parts = split.unbiased(log, seed=0)
     model = Dial(MF(dim=8)).fit(parts.train, parts.valid, epochs=20, lr=0.01, batch_size=64)
-    assert model.method.chosen == 1.0  # 2 is as good, and comes later
+    assert model.method.chosen == 1.0  # 2 is equally good but comes later

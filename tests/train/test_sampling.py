@@ -1,4 +1,4 @@
-"""Batches: every positive once, negatives that are none, and all of it from the seed and the position alone."""
+"""Batches contain every positive once and no false negatives, and depend on the seed and the step only."""
 
 import re
 
@@ -11,13 +11,12 @@ from icpe.kernels.negatives import reject_seen as compiled
 from icpe.methods import Negatives
 from icpe.rng import random_keys
 from icpe.testing import skewed_log
-from icpe.train import drawing, sampling
+from icpe.train import drawing
 from icpe.train.batch import SampledBatch
 from icpe.train.drawing import SeenPairs, reject_seen, uniform_items
-from icpe.train.sampling import Sampler
+from icpe.train.sampling import STEPS_PER_BLOCK, Sampler
 
 LOG = skewed_log(users=20, items=11, pairs=180)
-STEPS_PER_BLOCK = sampling._STEPS_PER_BLOCK
 
 
 def seen_pairs(log):
@@ -29,7 +28,7 @@ def equal(one, two):
 
 
 def log_of(counts, items):
-    """Users 0, 1, … with the first so many items."""
+    """Return a log in which user k has used the first ``counts[k]`` items."""
     user = np.repeat(np.arange(len(counts)), counts).astype(np.int32)
     item = np.concatenate([np.arange(count) for count in counts]).astype(np.int32)
     return Interactions.from_codes(pl.Series(range(len(counts))), pl.Series(range(items)), user, item)
@@ -66,7 +65,7 @@ def test_users_with_a_single_item_left_get_it():
 
 
 def test_negatives_are_uniform_over_the_others():
-    """Chi-square over the items a user has not used, for users of all sizes, at 1 in 10 000 each."""
+    """Chi-square test over the unused items of users with few and with many items, each at level 1/10,000."""
     log = log_of([1, 4, 8, 2, 6], items=12)
     sampler = Sampler(log, Negatives(40), 8, seed=5)
     counts = np.zeros((5, 12))
@@ -120,7 +119,7 @@ def test_seed_and_epoch_decide():
 
 
 def test_negatives_differ_from_block_to_block():
-    """Each block of steps has a stream of its own, and not the first one's again."""
+    """Each block of steps has its own random stream."""
     batches = list(Sampler(LOG, Negatives(8, shared=True), 1, seed=0).epoch(0))
     assert not np.array_equal(batches[0].negatives, batches[STEPS_PER_BLOCK].negatives)
 
@@ -168,7 +167,7 @@ def test_negatives_from_all_items_may_be_seen():
 
 
 def test_a_method_may_draw_by_itself():
-    """Its generator is that of the step: the same from wherever the epoch is entered, another for each step."""
+    """The generator depends on the step only: it is the same wherever the epoch starts, and differs between steps."""
 
     def draw(drawn, epoch, rng):
         marks = np.concatenate([[epoch], rng.integers(1000, size=3)])

@@ -32,7 +32,7 @@ class Backbone(nn.Module, ABC):
         default_reg: weight λ of the L2 term on the trainable rows of a batch.
         inner_product: whether the score is the inner product of the representations, ``score(z_u, z_i) = z_u · z_i``.
             Methods then use closed forms and matrix products.
-        parallel: whether a training step gains from several threads. Where a step touches only the rows of a batch,
+        parallel: whether several threads make a training step faster. If a step touches only the rows of a batch,
             threads cost more than they save.
         users: number of users; 0 before :meth:`build`.
         items: number of items; 0 before :meth:`build`.
@@ -66,7 +66,7 @@ class Backbone(nn.Module, ABC):
         """Return an unbuilt backbone of half the width, for methods that use two of them.
 
         Raises:
-            ConfigError: this backbone has no such form.
+            ConfigError: this backbone has no form of half the width.
         """
         raise ConfigError(
             f"{self.label} has no form of half the width; give the method two complete ones (method.size = 'full')"
@@ -74,7 +74,10 @@ class Backbone(nn.Module, ABC):
 
     @abstractmethod
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Create all parameters for the users and items of ``train``, drawn from ``rng`` only; set users and items."""
+        """Create all parameters for the users and items of ``train`` and set ``users`` and ``items``.
+
+        All random numbers are drawn from ``rng``.
+        """
 
     @abstractmethod
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
@@ -86,7 +89,7 @@ class Backbone(nn.Module, ABC):
     def rows(self, users: Tensor, items: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return the representations of some users, int [n] → [n, D], and items, int [m] → [m, D], for a batch.
 
-        Override it where some representations are cheaper to compute than all of them.
+        Override it if some representations are cheaper to compute than all of them.
         """
         z_user, z_item = self.reps(rng)
         return take_rows(z_user, users), take_rows(z_item, items)

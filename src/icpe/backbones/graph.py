@@ -1,4 +1,4 @@
-"""The graph of training pairs, normalised, and products with it.
+"""The normalised graph of training pairs, and products with its matrix.
 
 Nodes are the users and then the items. The matrix is Â = D^-1/2 A D^-1/2 of the bipartite adjacency A, without
 self-loops; a node without pairs has an empty row.
@@ -22,7 +22,7 @@ from icpe.types import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A sparse square matrix in rows (CSR) whose pattern is symmetric; its values need not be.
+    """A sparse square matrix stored by rows (CSR). Its pattern is symmetric, but its values need not be.
 
     Attributes:
         starts: where each node's row starts, int [nodes + 1].
@@ -46,7 +46,7 @@ class Graph:
         return len(self.starts) - 1
 
     def like(self, dense: Tensor) -> "Graph":
-        """The same graph on the device and in the precision of ``dense``, made once for each."""
+        """Return the graph on the device and in the precision of ``dense``. Each is created only once."""
         key = dense.device, dense.dtype
         if key == (self.values.device, self.values.dtype):
             return self
@@ -56,17 +56,17 @@ class Graph:
         return self._moved[key]
 
     def scaled(self, factor: float) -> "Graph":
-        """The graph with all values multiplied by a number."""
+        """Return the graph with all values multiplied by a number."""
         return replace(self, values=self.values * factor)
 
     def drop(self, share: float, rng: torch.Generator | None) -> "Graph":
-        """The graph with every entry 0 with probability ``share``, independently, the others divided by 1 - share."""
+        """Return the graph with each entry dropped with probability ``share`` and the others divided by 1 - share."""
         kept = keep_mask(self.values, 1 - share, rng)
         return replace(self, values=self.values * kept / (1 - share), symmetric=False)
 
     @cached_property
     def transposed(self) -> "Graph":
-        """The transpose; the graph itself where it is symmetric."""
+        """The transposed graph. A symmetric graph is its own transpose."""
         return self if self.symmetric else replace(self, values=self.values.index_select(0, self.mirror))
 
     def times(
@@ -77,16 +77,16 @@ class Graph:
         places: Tensor | None = None,
         nodes: tuple[int, int] | None = None,
     ) -> Tensor:
-        """The product with ``dense``, plus ``plus``, with 0 where ``keep`` is false.
+        """Return the product with ``dense``, plus ``plus``, and 0 where ``keep`` is false.
 
-        No gradients pass. Small products and other devices take torch's product, the others a kernel.
+        Gradients do not flow through it. Large products on the CPU use a kernel, all others the product of torch.
 
         Args:
             dense: floating [nodes, width].
-            plus: floating [nodes, width]; with ``places``, only its rows that are not 0.
+            plus: floating [nodes, width]; with ``places``, only the rows that are not 0.
             keep: bool [nodes, width].
-            places: where ``plus`` has each node's row, int32 [nodes], -1 for a row of 0.
-            nodes: first and last + 1 of the nodes wanted; None for all.
+            places: position of the row of each node in ``plus``, int32 [nodes], or -1 for a row of zeros.
+            nodes: first node of the result and last node + 1; None for all nodes.
         """
         first, last = nodes or (0, self.nodes)
         if not self._compiles(dense):
@@ -115,7 +115,7 @@ class Graph:
         places: Tensor,
         nodes: tuple[int, int] | None = None,
     ) -> Tensor:
-        """:meth:`times` where most rows of ``dense`` are 0 and it holds, as ``plus``, only the others."""
+        """Return the same as :meth:`times` if ``dense``, like ``plus``, contains only the rows that are not 0."""
         if not self._compiles(dense):
             return self.times(_spread(dense, places), plus, keep, places, nodes)
         first, last = nodes or (0, self.nodes)
@@ -133,7 +133,7 @@ class Graph:
         return result
 
     def rows_times(self, rows: Tensor, dense: Tensor) -> Tensor:
-        """Some rows of the product with ``dense``: int64 [n] → [n, width]."""
+        """Return some rows of the product with ``dense``, int64 [n] → [n, width]."""
         if not self._compiles(dense):
             return (self._matrix @ dense.detach()).index_select(0, rows)
         result = torch.empty((len(rows), dense.shape[1]), dtype=dense.dtype)
@@ -141,7 +141,7 @@ class Graph:
         return result
 
     def stack(self, users: Tensor, items: Tensor) -> Tensor:
-        """The rows of all users and then of all items, without gradients."""
+        """Return the rows of all users and then of all items, without gradients."""
         parts = users.detach(), items.detach()
         return torch.cat(parts, out=self._memory.take(self.nodes, users)) if self._compiles(users) else torch.cat(parts)
 
@@ -160,13 +160,13 @@ class Graph:
             return torch.sparse_csr_tensor(self.starts, self.columns, self.values, size, check_invariants=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # it never changes, so copies of a model share it
+        return self  # the graph never changes, so copies of a model share it
 
 
 class _Memory:
-    """Tables that are used again once nobody holds them: fresh memory costs as much as half a product.
+    """Tables that are reused as soon as nothing refers to them, because new memory costs as much as half a product.
 
-    They are numpy's, which asks for large pages; random access to these is up to a third faster.
+    NumPy allocates them, because it requests large pages, to which random access is up to a third faster.
     """
 
     def __init__(self) -> None:
@@ -174,11 +174,11 @@ class _Memory:
         self._lock = Lock()
 
     def take(self, rows: int, like: Tensor) -> Tensor:
-        """A table [rows, width], of the width and kind of ``like``, with anything in it."""
+        """Return an uninitialised table [rows, width] with the width and type of ``like``."""
         shape, kind = (rows, like.shape[1]), like.numpy(force=True).dtype
         with self._lock:
             table = self._free(shape, kind)
-            handed_out = table[:]  # the tensor holds this view, and dies with all that share its memory
+            handed_out = table[:]  # the view lives as long as any tensor that shares its memory
             self._tables.append((table, ref(handed_out)))
             return torch.from_numpy(handed_out)
 
@@ -186,7 +186,7 @@ class _Memory:
         for place, (table, holder) in enumerate(self._tables):
             if holder() is None and table.shape == shape and table.dtype == kind:
                 return self._tables.pop(place)[0]
-        # What is free now has a width that is asked for no more, or will soon be made again.
+        # Free tables of another width or type are probably not needed again; if they are, they are created again.
         self._tables = [
             (table, holder)
             for table, holder in self._tables
@@ -201,7 +201,7 @@ def _array(dense: Tensor) -> FloatArray:
 
 
 def _spread(rows: Tensor, places: Tensor) -> Tensor:
-    """The whole table of which ``rows`` are those that are not 0."""
+    """Return the whole table, given the rows that are not 0 and the position of each node's row, or -1."""
     padded = torch.cat((rows, rows.new_zeros(1, rows.shape[1])))
     return padded.index_select(0, torch.where(places < 0, len(rows), places))
 
@@ -210,14 +210,14 @@ _GRAPHS: WeakKeyDictionary[Interactions, Graph] = WeakKeyDictionary()
 
 
 def graph_of(train: Interactions) -> Graph:
-    """The normalised graph Â of a log's pairs, in float64; models of the same log share one."""
+    """Return the normalised graph Â of the pairs of a log, in float64. Models of the same log share it."""
     if train not in _GRAPHS:
         _GRAPHS[train] = build_graph(train.user, train.item, len(train.users), len(train.items))
     return _GRAPHS[train]
 
 
 def build_graph(user: IntArray, item: IntArray, users: int, items: int) -> Graph:
-    """The normalised graph Â of distinct pairs, ordered by user and item, in float64."""
+    """Return the normalised graph Â of distinct pairs, which must be ordered by user and item, in float64."""
     pairs = len(user)
     # Sorting packed numbers is several times faster than sorting positions by item.
     by_item = np.sort((item.astype(np.int64) << 32) | np.arange(pairs)) & 0xFFFFFFFF
@@ -236,9 +236,9 @@ def build_graph(user: IntArray, item: IntArray, users: int, items: int) -> Graph
 
 
 def keep_mask(like: Tensor, keep: float, rng: torch.Generator | None) -> Tensor:
-    """A mask of the shape and on the device of ``like``, true with probability ``keep`` to the nearest 1/65536.
+    """Return a mask with the shape and device of ``like``, true with probability ``keep`` rounded to 1/65536.
 
-    Four entries come from each 64-bit number, several times faster than torch's own Bernoulli draw.
+    Each 64-bit random number gives four entries, which is several times faster than Bernoulli sampling in torch.
     """
     device = like.device if rng is None else rng.device
     bits = torch.empty(like.numel() // 4 + 1, dtype=torch.int64, device=device).random_(-(2**63), None, generator=rng)

@@ -23,14 +23,17 @@ class LightGCNSettings(TableSettings):
 
 
 class LightGCN(DotBackbone):
-    """Light graph convolution (He et al. 2020): representations are means over rounds of averaging on the graph.
+    """Light graph convolution (He et al. 2020): representations are means over layers of averaging on the graph.
 
     E⁽⁰⁾ are the trainable rows of users and items, E⁽ˡ⁺¹⁾ = Â E⁽ˡ⁾ with Â = D^-1/2 A D^-1/2 of the training pairs
     without self-loops, Z = (E⁽⁰⁾ + … + E⁽ᴸ⁾) / (L + 1), and s_ui = z_u · z_i.
 
-    In training mode, node dropout drops each stored entry of Â (both directions of a pair on their own), one draw for
-    all layers of a call, and message dropout drops numbers of each E⁽ˡ⁾, l ≥ 1; what stays is divided by the
-    probability of staying. Both 0 gives the published LightGCN.
+    In training mode, node dropout drops entries of Â (the two directions of a pair independently) and uses the same
+    sample for all layers of a call. Message dropout drops numbers of each E⁽ˡ⁾, l ≥ 1. Values that are kept are divided
+    by the probability of being kept. With both at 0 this is the published LightGCN.
+
+    Attributes:
+        graph: normalised graph Â of the training pairs; set by :meth:`build`.
 
     Example:
         >>> LightGCN(layers=2).settings.as_dict()
@@ -44,12 +47,12 @@ class LightGCN(DotBackbone):
     parallel: bool = True
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Draw both tables from N(0, init_std²), users first, and make the graph of the training pairs."""
+        """Draw both tables from N(0, init_std²), users first, and create the graph of the training pairs."""
         super().build(train, rng)
-        self._graph = graph_of(train)
+        self.graph = graph_of(train)
 
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """The mean of all layers, [users, dim] and [items, dim]."""
+        """Return the mean of all layers, [users, dim] and [items, dim]."""
         self._require_built()
         start = torch.cat((self.user_table, self.item_table))
         graph, masks = self._dropped(rng)
@@ -58,9 +61,9 @@ class LightGCN(DotBackbone):
         return z_user, z_item
 
     def rows(self, users: Tensor, items: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Rows of :meth:`reps`, int [n] → [n, dim] and int [m] → [m, dim], in about two thirds of the time.
+        """Return rows of :meth:`reps`, int [n] → [n, dim] and int [m] → [m, dim], in about two thirds of the time.
 
-        The last layer is computed for these rows only, and so is the first product of the way back.
+        The last layer, and the first product of the backward pass, are computed for these rows only.
         """
         self._require_built()
         if not self.settings.layers:
@@ -73,13 +76,13 @@ class LightGCN(DotBackbone):
         return z_user, z_item
 
     def _dropped(self, rng: torch.Generator | None) -> tuple[Graph, list[Tensor] | None]:
-        """The graph and the masks of the layers, after dropout where there is any."""
+        """Return the graph after node dropout, and the masks of the layers for message dropout or None."""
         like = self.user_table
-        graph, masks = self._graph.like(like), None
+        graph, masks = self.graph.like(like), None
         if self.training and self.settings.node_dropout:
             graph = graph.drop(self.settings.node_dropout, rng)
         if self.training and self.settings.message_dropout:
-            # Divided here, in the graph, and not in each layer: there are fewer entries than numbers in the layers.
+            # Scale the graph instead of each layer, because it has fewer entries than the layers have numbers.
             graph = graph.scaled(1 / (1 - self.settings.message_dropout))
             shape, keep = (graph.nodes, self.settings.dim), 1 - self.settings.message_dropout
             masks = [keep_mask(like.new_empty(()).expand(shape), keep, rng) for _ in range(self.settings.layers)]
@@ -89,8 +92,8 @@ class LightGCN(DotBackbone):
 class _MeanOfLayers(torch.autograd.Function):
     """Mean of E⁽⁰⁾ … E⁽ᴸ⁾ with E⁽ˡ⁾ = M⁽ˡ⁾ ∘ Â E⁽ˡ⁻¹⁾; without masks every M⁽ˡ⁾ is 1.
 
-    The gradient of E⁽⁰⁾ is G⁽⁰⁾ / (L + 1) with G⁽ᴸ⁾ = G, G⁽ˡ⁻¹⁾ = G + Âᵀ(M⁽ˡ⁾ ∘ G⁽ˡ⁾): no layer need be stored.
-    Without masks the forward pass has this form too (Horner's).
+    The gradient of E⁽⁰⁾ is G⁽⁰⁾ / (L + 1) with G⁽ᴸ⁾ = G, G⁽ˡ⁻¹⁾ = G + Âᵀ(M⁽ˡ⁾ ∘ G⁽ˡ⁾), so no layer has to be stored.
+    Without masks the forward pass has the same form (Horner's scheme).
     """
 
     @staticmethod
@@ -118,9 +121,9 @@ class _MeanOfLayers(torch.autograd.Function):
 
 
 class _SomeOfMean(torch.autograd.Function):
-    """Some rows of :class:`_MeanOfLayers`, by number and each once.
+    """Some rows of :class:`_MeanOfLayers`, given by distinct node numbers.
 
-    Only they have a gradient G, so it is kept as these rows and where they belong (``places``).
+    Only these rows have a gradient G, so it is stored as these rows and their positions (``places``).
     """
 
     @staticmethod
@@ -155,14 +158,14 @@ class _SomeOfMean(torch.autograd.Function):
             total = gradient * masks[-1].index_select(0, nodes)
         for layer in reversed(range(1, ctx.layers)):
             total, product = product(total, gradient, masks[layer], places), graph.times
-        # Each table's gradient in memory of its own, so that others can be added in place.
+        # The gradient of each table has its own memory, so that other gradients can be added in place.
         ends = (0, ctx.users), (ctx.users, graph.nodes)
         of_users, of_items = (product(total, gradient, None, places, stretch) for stretch in ends)
         return of_users, of_items, None, None, None, None
 
 
 def _horner(graph: Graph, start: Tensor, layers: int) -> Tensor:
-    """(X + Â(X + Â(X + …))) / (L + 1) for X = ``start``, with ``layers`` products."""
+    """Return (X + Â(X + Â(X + …))) / (L + 1) for X = ``start``, computed with ``layers`` products."""
     total = start
     for _ in range(layers):
         total = graph.times(total, plus=start)

@@ -12,8 +12,8 @@ from icpe.backbones.rows import RowParameter, take_rows
 class MF(DotBackbone):
     """Matrix factorisation: s_ui = z_u · z_i with one trainable row per user and item, and no bias terms.
 
-    Bias terms would absorb popularity. The spread of the initial values matters more than most methods do, so all
-    methods in a comparison should share it.
+    Bias terms would absorb popularity. The spread of the initial values can matter more than the choice of the method,
+    so all methods in a comparison should share it.
 
     Example:
         >>> MF(dim=8).settings.as_dict()

@@ -33,15 +33,16 @@ class NeuMFSettings(Settings):
 
 
 class NeuMF(Backbone):
-    """Neural matrix factorisation (He et al. 2017): a product of embeddings (GMF) beside a tower of layers (MLP).
+    """Neural matrix factorisation (He et al. 2017): a product of embeddings (GMF) and a tower of layers (MLP).
 
-    z = [g; m] holds a user's or item's GMF and MLP rows side by side; φ = [g_u ∘ g_i ; MLP([m_u; m_i])] with ReLU
-    after every hidden layer, the last included; s_ui = h·φ + b. The output's bias is common to all items and cannot
-    alter a ranking. The first hidden layer is applied to both sides apart, W₁[m_u; m_i] = W₁ᵘm_u + W₁ⁱm_i, which is
-    the same and spares work where one user meets many items.
+    z = [g; m] is the GMF row and the MLP row of a user or item side by side; φ = [g_u ∘ g_i ; MLP([m_u; m_i])] with
+    ReLU after every hidden layer, including the last; s_ui = h·φ + b. The bias of the output is the same for all items
+    and cannot change a ranking. The first hidden layer is applied to each side separately,
+    W₁[m_u; m_i] = W₁ᵘm_u + W₁ⁱm_i, which gives the same result and saves work when one user is scored with many items.
 
-    The original ties the last width to the GMF rows' length; here all four tables have ``dim`` columns and the tower
-    narrows from 2·dim to ``layers``, our reading of "embedding size 64, three layers".
+    The original ties the width of the last layer to the length of the GMF rows. Here GMF and MLP rows have length
+    ``dim``, and the tower narrows from 2·dim through the widths in ``layers``; this is how we read the description
+    "embedding size 64, three layers".
 
     Example:
         >>> NeuMF(dim=8, layers=(8, 4)).settings.as_dict()
@@ -56,7 +57,7 @@ class NeuMF(Backbone):
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw the tables, the hidden layers and the output, in this order."""
         self.users, self.items = len(train.users), len(train.items)
-        # GMF and MLP rows lie side by side: one table a side, read row by row.
+        # GMF and MLP rows lie side by side, so that there is one table of users and one of items.
         self.user_table = normal_table(self.users, 2 * self.settings.dim, self.settings.init_std, rng)
         self.item_table = normal_table(self.items, 2 * self.settings.dim, self.settings.init_std, rng)
         ins = (2 * self.settings.dim, *self.settings.layers)
@@ -70,21 +71,21 @@ class NeuMF(Backbone):
         self.output_bias = nn.Parameter(torch.zeros(1))
 
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """GMF and MLP rows side by side, [users, 2·dim] and [items, 2·dim]."""
+        """Return GMF and MLP rows side by side, [users, 2·dim] and [items, 2·dim]."""
         self._require_built()
         return self.user_table, self.item_table
 
     def halved(self) -> Self:
-        """With tables and layers of half the width."""
+        """Return an unbuilt backbone with tables and layers of half the width."""
         layers = [half(width) for width in self.settings.layers]
         return type(self)(**{**self.settings.as_dict(), "dim": half(self.settings.dim), "layers": layers})
 
     def row_tables(self) -> tuple[list[RowParameter], list[RowParameter]]:
-        """Both tables."""
+        """Return both tables."""
         return [self.user_table], [self.item_table]
 
     def interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:
-        """[g_u ∘ g_i ; x_L] with x_L the last hidden layer, [..., dim + layers[-1]]."""
+        """Return [g_u ∘ g_i ; x_L] with the last hidden layer x_L, [..., dim + layers[-1]]."""
         product = z_user[..., : self.settings.dim] * z_item[..., : self.settings.dim]
         of_user, of_item = self._first_layer(z_user, z_item)
         hidden = functional.relu(of_user + of_item)
@@ -93,23 +94,23 @@ class NeuMF(Backbone):
         return torch.cat((product, hidden), -1)
 
     def out(self, phi: Tensor) -> Tensor:
-        """h·φ + b."""
+        """Return h·φ + b."""
         return functional.linear(phi, self.output, self.output_bias).squeeze(-1)
 
     def ego_users(self, users: Tensor) -> Tensor:
-        """The users' GMF and MLP rows side by side, [n, 2·dim]."""
+        """Return the GMF and MLP rows of users side by side, [n, 2·dim]."""
         return take_rows(self.user_table, users)
 
     def ego_items(self, items: Tensor) -> Tensor:
-        """The items' GMF and MLP rows side by side, [n, 2·dim]."""
+        """Return the GMF and MLP rows of items side by side, [n, 2·dim]."""
         return take_rows(self.item_table, items)
 
     def item_parameters(self) -> list[nn.Parameter]:
-        """The items' GMF and MLP rows."""
+        """Return the item table with the GMF and MLP rows."""
         return [self.item_table]
 
     def scores(self, z_user: Tensor, z_item: Tensor) -> NeuMFScores:
-        """The score of every user for every item, exact, with the first layer computed once per user and item."""
+        """Return the exact scores of every user for every item. The first layer is computed once per user and item."""
         with torch.no_grad():
             of_user, of_item = self._first_layer(z_user, z_item)
             product, tower = self.output[0, : self.settings.dim], self.output[0, self.settings.dim :]
@@ -124,7 +125,7 @@ class NeuMF(Backbone):
         )
 
     def _first_layer(self, z_user: Tensor, z_item: Tensor) -> tuple[Tensor, Tensor]:
-        """Both sides' shares of the first hidden layer before ReLU; the bias is with the user's."""
+        """Return the user part, including the bias, and the item part of the first hidden layer before ReLU."""
         user_half, item_half = self.weights[0][:, : self.settings.dim], self.weights[0][:, self.settings.dim :]
         of_user = functional.linear(z_user[..., self.settings.dim :], user_half, self.biases[0])
         return of_user, functional.linear(z_item[..., self.settings.dim :], item_half)

@@ -39,7 +39,7 @@ def take_rows(table: Tensor, rows: Tensor) -> Tensor:
 
 @contextmanager
 def read_through(readers: Sequence[tuple[RowParameter, Reader]]) -> Iterator[None]:
-    """Let :func:`take_rows` read the rows of these tables through functions, for as long as the context lasts."""
+    """Make :func:`take_rows` read the rows of these tables through functions for as long as the context lasts."""
     for table, reader in readers:
         table.reader = reader
     try:

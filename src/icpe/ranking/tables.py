@@ -13,8 +13,8 @@ from torch import Tensor
 
 from icpe.types import FloatArray, IntArray
 
-_TILE = 2**20  # numbers in a broadcast tile of PairScores: 4 MB in float32, and every layer of a network needs more
-_ROWS = 2048  # items at a time in NeuMFScores, so that the output of a layer stays in the cache for the next one
+TILE_SIZE = 2**20  # numbers in a broadcast tile of PairScores: 4 MB in float32, and every layer of a network needs more
+ITEMS_AT_ONCE = 2048  # for NeuMFScores, so that the output of a layer stays in the cache for the next one
 
 
 class ScoreTable(Protocol):
@@ -165,10 +165,17 @@ class PairScores:
         score: function that returns logits of broadcast representations, [..., D] × [..., D] → [...].
         z_user: representations of all users, [users, D].
         z_item: representations of all items, [items, D].
+        tile_size: largest number of values in one broadcast tile, which bounds the memory.
     """
 
-    def __init__(self, score: Callable[[Tensor, Tensor], Tensor], z_user: Tensor, z_item: Tensor) -> None:
-        self._score = score
+    def __init__(
+        self,
+        score: Callable[[Tensor, Tensor], Tensor],
+        z_user: Tensor,
+        z_item: Tensor,
+        tile_size: int = TILE_SIZE,
+    ) -> None:
+        self._score, self._tile_size = score, tile_size
         self._z_user = z_user.detach()
         self._z_item = z_item.detach()
         self.users = len(z_user)
@@ -179,7 +186,7 @@ class PairScores:
         z_item = self._z_item[start:stop]
         z_user = self._z_user[torch.as_tensor(users, dtype=torch.int64, device=self._z_user.device)]
         scores = np.empty((len(z_user), len(z_item)), np.float32)
-        pairs = max(1, _TILE // max(1, z_user.shape[1]))
+        pairs = max(1, self._tile_size // max(1, z_user.shape[1]))
         wide = max(1, min(len(z_item), pairs))
         tall = max(1, pairs // wide)
         with torch.no_grad():
@@ -200,6 +207,7 @@ class NeuMFScores:
         item_hidden: the item's part, float32 [items, width].
         layers: weights [in, out] and biases [out] of the further hidden layers.
         output: weights of the output for the last hidden layer, float32 [width of the last layer].
+        items_at_once: number of items that go through the layers together. It affects the speed only.
     """
 
     linear: DotScores
@@ -207,6 +215,7 @@ class NeuMFScores:
     item_hidden: FloatArray
     layers: Sequence[tuple[FloatArray, FloatArray]]
     output: FloatArray
+    items_at_once: int = ITEMS_AT_ONCE
 
     @property
     def users(self) -> int:
@@ -225,9 +234,10 @@ class NeuMFScores:
         item_hidden = torch.from_numpy(self.item_hidden)
         layers = [(torch.from_numpy(weight), torch.from_numpy(bias)) for weight, bias in self.layers]
         output = torch.from_numpy(self.output)
-        tiles = [torch.empty(_ROWS, width) for width in (item_hidden.shape[1], *(len(bias) for _, bias in layers))]
-        for first in range(start, stop, _ROWS):
-            last = min(first + _ROWS, stop)
+        size, widths = self.items_at_once, (item_hidden.shape[1], *(len(bias) for _, bias in layers))
+        tiles = [torch.empty(size, width) for width in widths]
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
             part, fitting = item_hidden[first:last], [tile[: last - first] for tile in tiles]
             # One user at a time: products of another shape round differently, so scores would depend on others.
             for row, user, of_user in zip(scores, users, user_hidden, strict=True):

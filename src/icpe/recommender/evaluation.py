@@ -18,8 +18,8 @@ from icpe.split.parts import Parts
 def evaluate(model: Model | Any, parts: Parts, n: Sequence[int] = (20,), per_user: bool = False) -> Evaluation:
     """Evaluate accuracy and exposure on the test part, overall and for head and niche items.
 
-    A model ranks all items for every user with test items, with training and validation items hidden. Lists from
-    elsewhere are evaluated as they are; users without a list or without test items are not counted.
+    A model ranks all items for every user with test items, with training and validation items hidden. Lists of another
+    recommender are evaluated as they are; users without a list or without test items are not counted.
 
     Args:
         model: a trained model; or recommendations of any other library: a frame of polars, pandas or Arrow, or a file,
@@ -29,8 +29,8 @@ def evaluate(model: Model | Any, parts: Parts, n: Sequence[int] = (20,), per_use
         per_user: whether to return the values of every user too.
 
     Raises:
-        DataError: the parts have other users or items than the model was trained on, or no user of the lists has test
-            items.
+        DataError: the users or items of the parts differ from those that the model was trained on, or no user of the
+            lists has test items.
     """
     if not isinstance(model, Model):
         return _evaluate_given(model, parts, n, per_user)
@@ -38,11 +38,11 @@ def evaluate(model: Model | Any, parts: Parts, n: Sequence[int] = (20,), per_use
 
 
 def _evaluate_given(recommendations: Any, parts: Parts, n: Sequence[int], per_user: bool) -> Evaluation:
-    """Evaluate lists from elsewhere; items that are not in training count as niche."""
+    """Evaluate lists of another recommender. Items that are not in training count as niche items."""
     given = read_lists(recommendations, parts.train)
     train, test = (replace(part, items=given.items, item_info=None) for part in (parts.train, parts.test))
     lists = given.cut(max(n))
-    known = lists.users < len(train.users)  # nobody else has test items
+    known = lists.users < len(train.users)  # users who are not in training have no test items
     lists = Lists(lists.users[known], lists.items[known], lists.scores[known])
     return evaluate_lists(lists, test, train, n, per_user, head_among(parts.train, len(train.items)))
 
@@ -54,7 +54,8 @@ def evaluate_part(
     train, held = parts.train, parts.valid if part == "valid" else parts.test
     if not (train.users.equals(model.log.users) and train.items.equals(model.log.items)):
         raise DataError(
-            "these parts have other users or items than the model was trained on; evaluate on its own split"
+            "the users or items of these parts differ from those that the model was trained on; pass the parts of the "
+            "split it was trained on"
         )
     users = np.flatnonzero(held.user_counts).astype(np.int32)
     lists = top_n(model.scores, users, min(max(n), len(train.items)), hide=hidden_for(part, train, parts.valid))

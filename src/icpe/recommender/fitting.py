@@ -1,4 +1,4 @@
-"""From a method and training data to a model."""
+"""Training a method on data, which gives a model."""
 
 import copy
 from typing import Any
@@ -23,7 +23,7 @@ DEPTH = 20  # length of the lists at validation
 def fit(
     method: TrainingMethod, train: Interactions, valid: Interactions | None = None, seed: int = 0, **settings: Any
 ) -> Model:
-    """Train a method and return the model; :meth:`icpe.methods.Method.fit` calls this."""
+    """Return the model that training a method gives. :meth:`icpe.methods.Method.fit` calls this function."""
     loop = TrainSettings.parse({**method.train_defaults(), **settings}, "fit")
     method = copy.deepcopy(method)  # the model keeps it, and a second fit must not change the first model
     trainer = Trainer(method, train, seed, loop, validator(train, valid))

@@ -1,4 +1,4 @@
-"""The one rule for which pairs are hidden from the lists that an evaluation judges."""
+"""The rule for which pairs are hidden from the lists in an evaluation. All evaluations use this one."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Part = Literal["valid", "test"]
 def hidden_for(part: Part, train: Interactions, valid: Interactions | None) -> list[Interactions]:
     """Return the logs whose pairs may not appear in the lists of a part.
 
-    At validation a user's training items are hidden. At test the validation items are hidden too: they are known by
-    then, and a list that repeats them would waste its places.
+    In a validation, the training items of a user are hidden. In a test, the validation items are hidden too: they are
+    known by then, and recommending them would waste places in the list.
     """
     return [train] if part == "valid" or valid is None else [train, valid]

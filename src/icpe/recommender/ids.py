@@ -1,4 +1,4 @@
-"""Ids that people type."""
+"""Conversion of ids that users type on the command line."""
 
 from collections.abc import Sequence
 from typing import Any

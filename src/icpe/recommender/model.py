@@ -129,7 +129,9 @@ class Model:
         user = self._codes(users, self.log.users, "user")
         item = self._codes(items, self.log.items, "item")
         if len(user) != len(item):
-            raise ConfigError(f"score takes pairs: there are {len(user)} users and {len(item)} items")
+            raise ConfigError(
+                f"score takes pairs, but got {len(user)} users and {len(item)} items; pass as many of each"
+            )
         found = np.empty(len(user), np.float32)
         for one in np.unique(user):
             rows = np.flatnonzero(user == one)
@@ -252,20 +254,24 @@ class Model:
 
 
 def _series(ids: Ids, known: pl.Series, what: str) -> pl.Series:
-    """Ids as a series of the known type, or an error that says which type they should have."""
+    """Return ids as a series that has the type of the known ids.
+
+    Raises:
+        DataError: the ids have another type, or one is missing. The message says which type is expected.
+    """
     kind = "text" if known.dtype == pl.String else "integers"
     hint = f"{what} ids are {kind} here, such as {known[0]!r}"
     if isinstance(ids, str | bytes) or not isinstance(ids, Sequence | pl.Series | np.ndarray):
         raise DataError(f"{what}s is {ids!r}; expected a list of ids. {hint[0].upper()}{hint[1:]}")
     try:
         series = pl.Series(what, ids, strict=True)
-        # A cast would read 1.5 as 1 and "7" as 7: somebody else's list.
+        # A cast would turn 1.5 into 1 and "7" into 7, which are the ids of other users or items.
         texts, whole = series.dtype in (pl.String, pl.Categorical, pl.Enum), series.dtype.is_integer()
         if not ((texts if known.dtype == pl.String else whole) or series.null_count() == len(series)):
             raise TypeError(f"found {series.dtype}")
         series = series.cast(known.dtype)
     except (TypeError, pl.exceptions.PolarsError, OverflowError) as error:
-        raise DataError(f"{what} ids of another type were given; {hint}") from error
+        raise DataError(f"the given {what} ids have another type; {hint}") from error
     if series.null_count():
         raise DataError(f"a {what} id is missing (null); {hint}")
     return series

@@ -1,4 +1,4 @@
-"""A model in a folder: parameters in safetensors, settings in JSON, ids in Parquet. No pickle anywhere."""
+"""Saving and reading a model: parameters in safetensors, settings in JSON, ids in Parquet. Nothing is pickled."""
 
 import json
 from collections.abc import Callable
@@ -24,9 +24,9 @@ USERS, ITEMS, SEEN = "users.parquet", "items.parquet", "seen.parquet"
 
 
 def save_model(model: Model, folder: Path) -> None:
-    """Write the model; the settings, which make it whole, come last.
+    """Write the model into a folder, the settings last, because a folder without them holds no model.
 
-    Whatever stops it, the folder holds the old model, the new one or none, and never parts of both.
+    If the process stops at any point, the folder contains the old model, the new one or none, but never parts of both.
     """
     log, method = model.log, model.method
     tensors = {name: value.detach().cpu().contiguous() for name, value in method.state_dict().items()}
@@ -64,16 +64,16 @@ Rebuild = Callable[[dict[str, Any], dict[str, Any]], TrainingMethod]
 
 
 def read_model(folder: Path, rebuild: Rebuild) -> Model:
-    """Read what :meth:`Model.save` wrote.
+    """Return the model that :func:`save_model` wrote.
 
     Args:
-        folder: of a model or of a run.
-        rebuild: makes the method, not trained yet, from the records of its backbone and of itself; each holds ``name``
-            and ``settings``.
+        folder: folder of a model or of a run.
+        rebuild: function that makes the untrained method from the records of its backbone and of the method. Each
+            record contains ``name`` and ``settings``.
 
     Raises:
-        ConfigError: the model needs a backbone or a method that is not known here.
-        DataError: a file is missing or damaged, or of another version.
+        ConfigError: the model needs an unknown backbone or method.
+        DataError: a file is missing or damaged, or has another format version.
     """
     content = _read_settings(folder / SETTINGS)
     try:
@@ -87,7 +87,7 @@ def read_model(folder: Path, rebuild: Rebuild) -> Model:
         if content.get(name, found) != found:
             raise DataError(
                 f"{folder / SETTINGS} says {content[name]} {name}, the tables beside it hold {found}: "
-                "the files are not of one model"
+                "the files belong to different models; train the model again"
             )
     method.build(log, stream(0, "load"))
     try:
@@ -120,7 +120,7 @@ def _read_log(folder: Path) -> Interactions:
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataError(f"the id tables in {folder} cannot be read: {str(error).splitlines()[0]}") from error
     for name, codes, size in (("user", user, len(users)), ("item", item, len(items))):
-        if len(codes) and not 0 <= codes.min() <= codes.max() < size:  # compiled loops trust them
+        if len(codes) and not 0 <= codes.min() <= codes.max() < size:  # compiled loops do not check them
             raise DataError(
                 f"the id tables in {folder} cannot be read: {SEEN} has {name} codes beyond the {size} known"
             )

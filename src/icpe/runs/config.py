@@ -1,4 +1,4 @@
-"""Everything that decides a run, as it stands in ``config.toml``."""
+"""The configuration of a run, as ``config.toml`` stores it."""
 
 import inspect
 import tomllib
@@ -43,18 +43,18 @@ class EvaluateSettings(Settings):
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The sections of the file, each a plain mapping; ``data`` and ``split`` hold what opens and cuts the log.
+    """Configuration of a run: one plain mapping for each section of ``config.toml``.
 
     Attributes:
         data: ``source`` (path or catalogue name) or ``train, valid, test`` (paths); ``k_core``, ``data_dir`` and the
             options of ``Interactions.read``.
         split: ``kind`` and its settings.
         backbone: ``name`` and its settings.
-        method: ``name``, a ``preset`` and further settings. A preset may hold some of ``backbone`` and ``train`` too;
-            what the sections say wins over it.
-        train: ``seed`` and the settings of the loop.
+        method: ``name``, ``preset`` and further settings. A preset may also contain settings of ``backbone`` and
+            ``train``; values given in the sections override those of the preset.
+        train: ``seed`` and the settings of the training loop.
         evaluate: ``n``, the list lengths.
-        plugins: Python files with further backbones and methods; they are not written to the file.
+        plugins: Python files with further backbones and methods. They are not written to the file.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -67,7 +67,11 @@ class RunConfig:
 
     @classmethod
     def read(cls, path: Path) -> "RunConfig":
-        """Read a file; sections may be missing, unknown ones are refused."""
+        """Return the configuration in a TOML file. Sections may be missing.
+
+        Raises:
+            ConfigError: The file cannot be read, or it has an unknown section.
+        """
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -80,14 +84,14 @@ class RunConfig:
         return cls(**content)
 
     def updated(self, section: str, values: dict[str, Any]) -> "RunConfig":
-        """With some values of a section replaced; those that are None are left as they were."""
+        """Return a copy with some values of a section replaced. Values that are None change nothing."""
         given_values = {key: value for key, value in values.items() if value is not None}
         changed: dict[str, Any] = {section: {**getattr(self, section), **given_values}}
         return replace(self, **changed)
 
     @property
     def seed(self) -> int:
-        """Of everything random."""
+        """Seed of everything random in the run."""
         seed = self.train.get("seed", 0)
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ConfigError(f"train.seed is {seed!r}; expected a whole number from 0 up")
@@ -100,7 +104,7 @@ class RunConfig:
         return list(EvaluateSettings.parse(values, "[evaluate]").n)
 
     def open_parts(self, progress: bool = False) -> Parts:
-        """Read the log and cut it, or read the given parts."""
+        """Return the parts: read the log and split it, or read the parts that the user gives."""
         for name in self.data:
             if name not in _DATA:
                 raise unknown_name("setting of [data]", name, _DATA)
@@ -110,11 +114,13 @@ class RunConfig:
         if parts["train"] is None and any(parts.values()):
             raise ConfigError("a given validation or test part belongs to a given training part: add --train FILE")
         if parts["train"] is not None and source is not None:
-            raise ConfigError(f"both DATA ({source}) and a given training part ({parts['train']}); name one of them")
+            raise ConfigError(
+                f"both DATA ({source}) and a given training part ({parts['train']}); name only one of them"
+            )
         if parts["train"] is not None:
             return given(parts["train"], parts["valid"], parts["test"], **options)
         if source is None:
-            raise ConfigError("no data: name a file, a folder or a data set, or give --train, --valid and --test")
+            raise ConfigError("no data: name a file, a folder or a data set, or pass --train, --valid and --test")
         return self._cut(open_log(source, data_dir, k_core=k_core, progress=progress, **options))
 
     def _cut(self, log: Interactions) -> Parts:
@@ -125,10 +131,10 @@ class RunConfig:
         return cut(log, kind, **settings)
 
     def expanded(self) -> "RunConfig":
-        """With the settings of the preset written out, under those given here.
+        """Return a copy in which the settings of the preset are filled in. Settings given here override the preset.
 
         Raises:
-            ConfigError: there is no such preset for the method and the backbone.
+            ConfigError: The preset does not exist for this method and backbone.
         """
         preset = self.method.get("preset")
         if preset is None:
@@ -139,17 +145,17 @@ class RunConfig:
         return replace(named, **merged)
 
     def make_method(self) -> Method:
-        """Return the method on its backbone, not trained yet.
+        """Return the untrained method on its backbone.
 
         Raises:
-            ConfigError: names everything that is wrong with either of them.
+            ConfigError: Some settings are wrong. The message lists all mistakes in the method and the backbone.
         """
         load_plugins(self.plugins)
         config = self.expanded()
         backbone, method = dict(config.backbone), dict(config.method)
         mistakes: list[str] = []
         with _collected(mistakes):
-            made: Backbone = MF()  # takes the place of a backbone with mistakes, to find those of the method too
+            made: Backbone = MF()  # stands in for a backbone with mistakes, to find mistakes in the method too
             name = method.pop("name", "normal")
             with _collected(mistakes):
                 made = make_backbone(backbone.pop("name", "mf"), **backbone)
@@ -159,10 +165,10 @@ class RunConfig:
         return found
 
     def prepare(self) -> tuple[Method, TrainSettings, list[int]]:
-        """Return the method, the settings of the loop and the list lengths, before any data are read.
+        """Return the method, the settings of the training loop and the list lengths. No data are read.
 
         Raises:
-            ConfigError: names everything that is wrong, one mistake per line.
+            ConfigError: Some settings are wrong. The message lists all mistakes, one per line.
         """
         mistakes: list[str] = []
         with _collected(mistakes):
@@ -177,7 +183,10 @@ class RunConfig:
         return method, loop, depths
 
     def train_settings(self, method: TrainingMethod) -> TrainSettings:
-        """Return the settings of the loop: those given here, then those of the preset, then the method's defaults."""
+        """Return the settings of the training loop.
+
+        Values given here come first, then those of the preset, then the defaults of the method.
+        """
         return self._loop_settings(method.train_defaults())
 
     def _loop_settings(self, defaults: dict[str, Any]) -> TrainSettings:
@@ -185,19 +194,19 @@ class RunConfig:
         return TrainSettings.parse({**defaults, **values}, "[train]")
 
     def effective(self, method: Method, settings: TrainSettings) -> dict[str, dict[str, Any]]:
-        """All values in effect by section, defaults included."""
+        """Return all values in effect, including defaults, by section."""
         return {
             "data": {key: _from_anywhere(key, value) for key, value in self.data.items()},
             "split": self.split,
             "backbone": {"name": method.backbone.name, **method.backbone.settings.as_dict()},
-            # TOML has no null: what is None here is left to the method again.
+            # TOML has no null, so settings that are None are left out; the method chooses them again when it is loaded.
             "method": {"name": method.name, **{k: v for k, v in method.settings.as_dict().items() if v is not None}},
             "train": {"seed": self.seed, **settings.as_dict()},
             "evaluate": {"n": self.depths},
         }
 
     def write(self, path: Path, method: Method, settings: TrainSettings) -> None:
-        """Write all values in effect."""
+        """Write all values in effect, including defaults, to a TOML file."""
         write_text(path, tomli_w.dumps(self.effective(method, settings)))
 
 
@@ -211,7 +220,7 @@ def _collected(mistakes: list[str]) -> Iterator[None]:
 
 
 def _from_anywhere(key: str, value: Any) -> Any:
-    """A setting of ``[data]`` as it stands in the file: paths that hold in other working folders too."""
+    """Return a setting of ``[data]`` as it is written to the file. Paths become absolute."""
     if key not in _PATHS or not isinstance(value, str | Path) or (key == "source" and str(value) in CATALOGUE):
         return value
     return str(Path(value).absolute())

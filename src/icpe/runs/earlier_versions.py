@@ -53,5 +53,4 @@ def renamed(method: str, settings: dict[str, Any]) -> dict[str, Any]:
         {'strength': 0.7, 'loss': 'bce'}
     """
     names = _RENAMED.get(method, {})
-    # A name may have been given to another setting since, as MACR's beta was; the old name wins only in old folders.
     return {names.get(name, name): value for name, value in settings.items()}

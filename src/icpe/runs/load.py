@@ -1,4 +1,4 @@
-"""Loading a saved model: the one place where names in a file become methods and backbones."""
+"""Loading a saved model. Only this module turns the names in a file into methods and backbones."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +14,7 @@ from icpe.train.method import TrainingMethod
 
 
 def load(folder: Path | str, plugins: Iterable[Plugin] = ()) -> Model:
-    """Read a model that :meth:`Model.save` or ``icpe train`` wrote.
+    """Return the model that :meth:`Model.save` or ``icpe train`` wrote.
 
     Args:
         folder: folder of a model or of a run.
@@ -22,8 +22,8 @@ def load(folder: Path | str, plugins: Iterable[Plugin] = ()) -> Model:
             folder never loads code by itself.
 
     Raises:
-        ConfigError: the folder needs a backbone or a method that is not known here.
-        DataError: a file is missing or damaged, or of another version.
+        ConfigError: the model needs an unknown backbone or method.
+        DataError: a file is missing or damaged, or has another format version.
     """
     load_plugins(plugins)
     return read_model(Path(folder), _rebuild)

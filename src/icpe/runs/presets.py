@@ -1,7 +1,7 @@
-"""Settings found by tuning, by data set: TOML files with a table per method and backbone.
+"""Presets: settings found by tuning on a data set, in TOML files with one table for each method and backbone.
 
-Those that come with the package lie in ``icpe/presets``; a file of one's own is named by its path. The settings of a
-cell stand in the sections of a run, beside what is known of them:
+The package ships its presets in ``icpe/presets``. A user's own file is named by its path. The table of a method and
+backbone, called a cell, contains the sections of a run and what the tuning recorded about them:
 
     [icpe.mf]
     valid_ndcg = 0.1234
@@ -27,23 +27,22 @@ from icpe.files import write_atomically
 from icpe.methods import METHODS
 
 SECTIONS = ("backbone", "method", "train")
-_HEADING = (
-    "# Settings found by `icpe tune`, for `icpe train --preset`. A later tuning replaces its own tables only.\n\n"
-)
+_HEADING = "# Settings found by `icpe tune`, for `icpe train --preset`. Tuning again replaces only what it tunes.\n\n"
 
 Cells = dict[str, dict[str, dict[str, Any]]]
 
 
 def find_preset(name: str, method: str, backbone: str) -> dict[str, dict[str, Any]]:
-    """Settings by section: a preset of the method's own, of a data set, or of a file.
+    """Return the settings of a preset by section.
 
     Args:
-        name: such as ``"paper"``, ``"lastfm"`` or ``"mine.toml"``; the method's own come first.
-        method: its name.
-        backbone: its name.
+        name: a preset that the method defines, such as ``"paper"``; a data set that the package has tuned settings
+            for, such as ``"lastfm"``; or a file such as ``"mine.toml"``. Presets of the method come first.
+        method: name of the method.
+        backbone: name of the backbone.
 
     Raises:
-        ConfigError: there is no such preset, or it holds nothing for the method on the backbone.
+        ConfigError: the preset does not exist, or it has no settings for the method on the backbone.
 
     Example:
         >>> find_preset("paper", "icpe", "mf")["method"]["loss"]
@@ -59,7 +58,7 @@ def find_preset(name: str, method: str, backbone: str) -> dict[str, dict[str, An
         tuned = ", ".join(shipped_presets()) or "none"
         raise ConfigError(
             f"method {method!r} has no preset {name!r}; it has {own}; tuned settings by data set: {tuned}; "
-            "a file of your own ends in .toml"
+            "the name of your own file must end in .toml"
         ) from None
     found = cells.get(method, {}).get(backbone)
     if found is None:
@@ -69,20 +68,20 @@ def find_preset(name: str, method: str, backbone: str) -> dict[str, dict[str, An
 
 
 def open_presets(name: str) -> Cells:
-    """All cells of what comes with the package for a data set, or of a file that ends in .toml.
+    """Return all cells of the shipped presets for a data set, or of a file whose name ends in .toml.
 
     Raises:
-        LookupError: nothing of that name comes with the package.
-        ConfigError: the file cannot be read, or is not of that shape.
+        LookupError: the package ships no presets of that name.
+        ConfigError: the file cannot be read or is not a file of presets.
     """
     return read_presets(Path(name) if name.endswith(".toml") else shipped_presets()[name])
 
 
 def read_presets(path: Path | Traversable) -> Cells:
-    """All cells of a file: method → backbone → what is known.
+    """Return all cells of a file: method → backbone → settings and tuning results.
 
     Raises:
-        ConfigError: it cannot be read, or is not of that shape.
+        ConfigError: the file cannot be read or is not a file of presets.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -92,15 +91,15 @@ def read_presets(path: Path | Traversable) -> Cells:
         for backbone, cell in cells.items() if isinstance(cells, dict) else [("", None)]:
             if not isinstance(cell, dict) or not all(isinstance(cell.get(name, {}), dict) for name in SECTIONS):
                 where = ".".join(filter(None, (method, backbone)))
-                raise ConfigError(f"{path} is no file of presets: [{where}] should be a table METHOD.BACKBONE")
+                raise ConfigError(f"{path} is not a file of presets: [{where}] should be a table METHOD.BACKBONE")
     return content
 
 
 def update_presets(path: Path, cells: Cells) -> None:
-    """Put cells into a file, in place of those it has of the same method and backbone; the others stay.
+    """Write cells into a file. They replace cells of the same method and backbone; all other cells stay.
 
     Raises:
-        ConfigError: there is a file of another kind.
+        ConfigError: the file exists and is not a file of presets.
     """
     content = read_presets(path) if path.exists() else {}
     for method, by_backbone in cells.items():
@@ -111,13 +110,13 @@ def update_presets(path: Path, cells: Cells) -> None:
 
 
 def shipped_presets() -> dict[str, Traversable]:
-    """The files of presets that come with the package, by the name of the data set."""
+    """Return the preset files that the package ships, by the name of the data set."""
     folder = files("icpe").joinpath("presets")
     found = sorted(folder.iterdir(), key=lambda one: one.name) if folder.is_dir() else []
     return {one.name.removesuffix(".toml"): one for one in found if one.name.endswith(".toml")}
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    """TOML has no None; what is not said is left at its default, which None stands for."""
+    """Return the values without those that are None. TOML has no null, and a missing setting has its default."""
     cleaned = {key: _without_none(value) if isinstance(value, dict) else value for key, value in values.items()}
     return {key: value for key, value in cleaned.items() if value is not None}

@@ -7,34 +7,34 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # both bring torch, and an audit, which only asks for versions, does not need it
+if TYPE_CHECKING:  # it imports torch, which an audit does not need because it only asks for versions
     from icpe.runs.config import RunConfig
 
 _PACKAGES = ("icpe", "numpy", "polars", "torch", "numba")
 
 
 def train_command(folder: Path) -> str:
-    """The command that repeats the run of a folder."""
+    """Return the command that repeats the run of a folder."""
     again = folder.with_name(f"{folder.name}-again")
     return shlex.join(["icpe", "train", "--config", str(folder / "config.toml"), "-o", str(again)])
 
 
 def setting_rows(configs: "Iterable[RunConfig]") -> dict[str, list[str]]:
-    """A row for each setting, such as ``train.lr``, with its value in each run; "–" where a run has no such setting."""
+    """Return a row for each setting, such as ``train.lr``, with its value in each run, or "–" if a run lacks it."""
     flat = [flat_settings(config) for config in configs]
     names = dict.fromkeys(name for one in flat for name in one)
     return {name: [one.get(name, "–") for one in flat] for name in names}
 
 
 def flat_settings(config: "RunConfig") -> dict[str, str]:
-    """All settings of a run by their dotted names."""
+    """Return all settings of a run by their dotted names."""
     from icpe.runs.config import SECTIONS
 
     return {f"{section}.{name}": str(value) for section in SECTIONS for name, value in getattr(config, section).items()}
 
 
 def split_rows(manifest: dict[str, Any]) -> dict[str, str]:
-    """The recipe of a split, the sizes of its parts and their content hashes, by name."""
+    """Return the recipe of a split, the sizes of its parts and their content hashes, by name."""
     recipe = {
         name: str(value) for name, value in manifest.items() if name not in ("format", "counts", "hashes", "dropped")
     }
@@ -47,12 +47,12 @@ def split_rows(manifest: dict[str, Any]) -> dict[str, str]:
 
 
 def hash_rows(manifests: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """Content hashes of the parts of splits: a row for each part, a value for each split."""
+    """Return the content hashes of splits: a row for each part with a value for each split."""
     parts = dict.fromkeys(name for manifest in manifests for name in manifest["hashes"])
     return {name: [str(manifest["hashes"].get(name) or "unknown") for manifest in manifests] for name in parts}
 
 
 def versions() -> dict[str, str]:
-    """The system, the processor, and the versions of Python and of the packages that results may depend on."""
+    """Return the system, the processor and the versions of Python and of the packages that can affect results."""
     found = {"system": platform.platform(), "processor": platform.machine(), "python": platform.python_version()}
     return found | {name: version(name) for name in _PACKAGES}

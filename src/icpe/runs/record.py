@@ -51,7 +51,7 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: Path) -> "RunRecord":
-        """Read the run of a folder.
+        """Return the finished run in a folder.
 
         Raises:
             DataError: The folder does not contain a finished run.
@@ -95,7 +95,7 @@ class RunRecord:
 
     @cached_property
     def shown(self) -> IntArray:
-        """Number of their lists that contain each item, int64 [items]; training items of a user are hidden."""
+        """Number of those lists that contain each item, int64 [items]. Training items of a user are hidden."""
         log = self.model.log
         lists = top_n(self.model.scores, self.listed, min(self.n, len(log.items)), hide=[log])
         return exposure(lists.items, len(log.items))
@@ -112,7 +112,7 @@ class RunRecord:
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
-    """The runs of these folders, with unique labels.
+    """Return the runs of these folders, with unique labels.
 
     Raises:
         DataError: A folder contains no finished run, or the runs have different data or splits, or they were measured
@@ -139,7 +139,7 @@ def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
 
 
 def _short(name: str) -> str:
-    """The name, shortened to fit into a legend."""
+    """Return the name, shortened to fit into a legend."""
     return name if len(name) <= 24 else f"{name[:11]}…{name[-12:]}"
 
 

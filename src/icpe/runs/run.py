@@ -1,4 +1,4 @@
-"""A training run in a folder: begins, is interrupted, goes on, ends the same."""
+"""A training run in a folder. A run that is interrupted and resumed gives the same result as one that is not."""
 
 import json
 import math
@@ -34,24 +34,25 @@ from icpe.train.loop import Position
 CONFIG, RESULT, CURVE, CHECKPOINT = "config.toml", "result.json", "metrics.jsonl", "checkpoint"
 SPLIT, PER_USER = "split.json", "per_user.parquet"
 _HALF_WRITTEN = re.compile(r"\.(config|metrics|model|users|items|seen|split|result|per_user|state(-\d+)?)-\w{8}\.\w+")
-_SAVE_EVERY = 60.0  # seconds between checkpoints where validations are further apart
 
 
 @dataclass
 class Run:
-    """Trains by a configuration and keeps everything in a folder.
+    """A training run that follows a configuration and stores everything in a folder.
 
     Args:
-        config: what to do.
-        folder: where; None keeps nothing.
-        on_step: called with the position and the number of steps, e.g. to show progress.
-        on_evaluation: called with the record of each validation.
+        config: configuration of the run.
+        folder: folder of the run. With None nothing is stored.
+        on_step: function that is called with the position and the total number of steps, for example to show progress.
+        on_evaluation: function that is called with the record of each validation.
+        save_every: seconds between checkpoints where validations are further apart.
     """
 
     config: RunConfig
     folder: Path | None = None
     on_step: Callable[[Position, int], None] | None = None
     on_evaluation: Callable[[dict[str, Any]], None] | None = None
+    save_every: float = 60.0
     _interrupted: bool = field(default=False, init=False)
     _saved: float = field(default=0.0, init=False)
 
@@ -59,18 +60,18 @@ class Run:
         """Train, evaluate and save.
 
         Args:
-            resume: go on from the checkpoint in the folder, if there is one.
-            force: replace a run that is there.
+            resume: whether to resume from the checkpoint in the folder, if it has one.
+            force: whether to replace an existing run.
 
         Returns:
-            What ``result.json`` holds: settings in short, ``valid`` and ``test`` metrics.
+            The content of ``result.json`` (main settings, ``valid`` and ``test`` metrics) and the training time.
 
         Raises:
-            ConfigError: the folder holds a run and neither resume nor force is set.
-            KeyboardInterrupt: after Ctrl-C, when the state is saved.
+            ConfigError: the folder contains a run, and neither resume nor force is set.
+            KeyboardInterrupt: the user pressed Ctrl-C. The checkpoint has been saved.
         """
         self._refuse_existing(resume, force)
-        # Mistakes in settings are reported before the log is read, which may take long.
+        # This reports mistakes in the settings before the log is read, which can take long.
         method, settings, depths = self.config.prepare()
         parts = self.config.open_parts(progress=True)
         trainer = Trainer(method, parts.train, self.config.seed, settings, validator(parts.train, parts.valid))
@@ -105,13 +106,13 @@ class Run:
         }
 
     def _open_folder(self, folder: Path, trainer: Trainer, identity: dict[str, Any], resume: bool) -> None:
-        # The identity goes through JSON, as the one it is compared with did: tuples become lists.
+        # The identity in the checkpoint went through JSON, where tuples became lists, so this one must too.
         found = load_checkpoint(folder / CHECKPOINT, json.loads(json.dumps(identity)), _as_today) if resume else None
         kept: list[str] = []
         if resume and found is None and (folder / RESULT).exists():
             raise DataError(
-                f"{folder} holds a finished run without its checkpoint, so there is nothing to go on from; "
-                "train anew with --force, or into another folder"
+                f"{folder} holds a finished run without its checkpoint, so it cannot be resumed; "
+                "train again with --force, or into another folder"
             )
         if found is not None:
             try:
@@ -123,7 +124,7 @@ class Run:
                 ) from error
             kept = _curve_until(folder / CURVE, trainer.position.step)
         else:
-            # The old model goes too: beside a new config.toml it would be taken for this run's.
+            # The old model must go too: next to a new config.toml it would look like the model of this run.
             for stale in (folder / RESULT, folder / PER_USER, folder / SETTINGS, *(folder / CHECKPOINT).glob("state*")):
                 stale.unlink(missing_ok=True)
         for place in (folder, folder / CHECKPOINT):
@@ -146,7 +147,7 @@ class Run:
     def _after_step(self, trainer: Trainer, identity: dict[str, Any], position: Position) -> None:
         if self.on_step is not None:
             self.on_step(position, trainer.steps)
-        if self._interrupted or time.monotonic() - self._saved > _SAVE_EVERY:
+        if self._interrupted or time.monotonic() - self._saved > self.save_every:
             self._save(trainer, identity)
         if self._interrupted:
             raise KeyboardInterrupt
@@ -158,7 +159,7 @@ class Run:
 
     @contextmanager
     def _interrupts_between_steps(self) -> Iterator[None]:
-        """Let Ctrl-C wait for the end of a step, where the state is whole; a second one stops at once."""
+        """Delay Ctrl-C until the end of a step, when the state is consistent. A second Ctrl-C stops at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -176,7 +177,7 @@ class Run:
 
     @contextmanager
     def _checkpoint_named(self) -> Iterator[None]:
-        """Let a run that fails say what is left of it."""
+        """Add to the error of a failing run where its last checkpoint is."""
         try:
             yield
         except IcpeError as error:
@@ -216,7 +217,7 @@ def _as_today(identity: dict[str, Any]) -> dict[str, Any]:
 
 
 def _curve_until(path: Path, step: int) -> list[str]:
-    """The lines up to a step; the last one may be half there if the process was killed while it wrote."""
+    """Return the lines up to a step. The last line may be incomplete if the process was killed while writing it."""
     kept: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
@@ -229,15 +230,15 @@ def _curve_until(path: Path, step: int) -> list[str]:
 
 
 def measure(model: Model, parts: Parts, depths: list[int]) -> dict[str, dict[str, float | None]]:
-    """Metrics on validation (training hidden) and test (both hidden), as far as there are such parts.
+    """Return the metrics on the validation and the test part, without parts that are empty.
 
-    None stands where there was nothing to average, as JSON has no NaN.
+    A metric that has nothing to average is None, because JSON has no NaN.
     """
     return {name: _without_nan(found.values) for name, found in _evaluations(model, parts, depths).items()}
 
 
 def _evaluations(model: Model, parts: Parts, depths: list[int], per_user: bool = False) -> dict[str, Evaluation]:
-    """By part; values of every user are of the test part alone."""
+    """Return the evaluation of each part that is not empty. Only the test part can have values of every user."""
     return {
         name: evaluate_part(model, parts, name, depths, per_user and name == "test")
         for name, part in _held_out(parts).items()
@@ -250,7 +251,7 @@ def _held_out(parts: Parts) -> dict[Part, Interactions]:
 
 
 def _set(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that have a value; those that the method or validation chooses have none."""
+    """Return the settings that are not None. None means that the method or the validation chooses the value."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -265,18 +266,18 @@ def evaluate_run(
     adjust: dict[str, Any] | None = None,
     plugins: Iterable[Plugin] = (),
 ) -> dict[str, Any]:
-    """Metrics of a saved run, from its model and its data read and cut again.
+    """Return the result of a saved run with metrics computed again. Its data are read and split again.
 
     Args:
-        folder: of the run.
-        depths: list lengths; the run's if None.
-        data_dir: where to look first for its data.
-        adjust: other ranking settings, as :meth:`Model.adjusted` takes them.
+        folder: folder of the run.
+        depths: list lengths; None for those of the run.
+        data_dir: folder in which to look for the data first.
+        adjust: changed ranking settings, see :meth:`Model.adjusted`.
         plugins: files or classes of user-defined backbones and methods.
 
     Raises:
-        ConfigError: the method has no such setting of ranking.
-        DataError: the folder holds no finished run, or the data are not those it was made with.
+        ConfigError: the method has no such ranking setting.
+        DataError: the folder contains no finished run, or the data have changed since the run.
     """
     try:
         result: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
@@ -289,5 +290,5 @@ def evaluate_run(
     config = RunConfig.read(folder / CONFIG).updated("data", {"data_dir": data_dir})
     parts = config.open_parts()
     if parts.manifest["hashes"] != hashes:
-        raise DataError(f"the data of {folder} have changed since it was made: content hashes of the split differ")
+        raise DataError(f"the data of {folder} have changed since it was made: the content hashes of its split differ")
     return {**result, **measure(model, parts, depths or config.depths)}

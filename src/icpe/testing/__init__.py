@@ -1,4 +1,4 @@
-"""Toy logs for tests, ours and those of people who build on icpe."""
+"""Toy logs and conformance checks, for the tests of this package and of user-defined backbones and methods."""
 
 from icpe.testing.logs import skewed_log
 

@@ -1,4 +1,4 @@
-"""The checks every backbone must pass, ours and those of people who bring their own."""
+"""The checks that every backbone must pass, those of the package and your own."""
 
 import json
 from collections.abc import Callable
@@ -15,9 +15,9 @@ from icpe.rng import stream
 
 
 class Distance(Backbone):
-    """A backbone as somebody else might bring it: the nearer, the better.
+    """An example of a user-defined backbone that scores a pair by the negative squared distance.
 
-    It has no inner product and no row tables, and hands out its tables as they are.
+    Its score is not an inner product, it has no row tables, and its representations are its tables.
     """
 
     name: ClassVar[str] = "distance"
@@ -27,33 +27,33 @@ class Distance(Backbone):
         self.dim = dim
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Both tables."""
+        """Draw both tables."""
         self.users, self.items = len(train.users), len(train.items)
         self.of_users = normal_table(self.users, self.dim, 0.5, rng)
         self.of_items = normal_table(self.items, self.dim, 0.5, rng)
 
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """The tables."""
+        """Return both tables."""
         return self.of_users, self.of_items
 
     def interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:
-        """Squared differences."""
+        """Return the squared differences."""
         return (z_user - z_item).square()
 
     def out(self, phi: Tensor) -> Tensor:
-        """Their sum, negative."""
+        """Return the negative sum over the last dimension."""
         return -phi.sum(-1)
 
     def ego_users(self, users: Tensor) -> Tensor:
-        """Rows of users."""
+        """Return rows of the user table."""
         return self.of_users[users]
 
     def ego_items(self, items: Tensor) -> Tensor:
-        """Rows of items."""
+        """Return rows of the item table."""
         return self.of_items[items]
 
     def item_parameters(self) -> list[nn.Parameter]:
-        """The items' table."""
+        """Return the item table."""
         return [self.of_items]
 
 
@@ -86,7 +86,7 @@ def check_backbone(make: Callable[[], Backbone], rebuild: bool = True) -> None:
 
 
 def toy_log() -> Interactions:
-    """7 users and 5 items; the last of each has no pairs, as happens to training parts of a log."""
+    """Return a log of 7 users and 5 items. The last user and the last item have no pairs, as in some training parts."""
     user = np.array([0, 0, 1, 1, 1, 2, 3, 3, 4, 5, 5], np.int32)
     item = np.array([0, 1, 0, 2, 3, 1, 0, 3, 2, 0, 1], np.int32)
     return Interactions.from_codes(pl.Series(range(7)), pl.Series(range(5)), user, item)
@@ -97,7 +97,9 @@ def _built(make: Callable[[], Backbone], seed: int = 0) -> Backbone:
     state = torch.random.get_rng_state()
     backbone.build(toy_log(), stream(seed, "start"))
     drawn = not torch.equal(state, torch.random.get_rng_state())
-    assert not drawn, "build() draws from torch's own generator; draw from rng only, so that a seed fixes the start"
+    assert not drawn, (
+        "build() draws from the global generator of torch; draw from rng only, so that the seed fixes the start values"
+    )
     return backbone
 
 
@@ -115,8 +117,8 @@ def _check_settings(make: Callable[[], Backbone]) -> None:
     settings = backbone.settings.as_dict()
     assert json.loads(json.dumps(settings)) == settings, f"the settings are not plain JSON values: {settings}"
     again = type(backbone)(**settings).settings.as_dict()
-    assert again == settings, f"a backbone rebuilt from its settings has others: {again} instead of {settings}"
-    assert not list(backbone.parameters()), "the constructor makes parameters; make them in build()"
+    assert again == settings, f"a backbone rebuilt from its settings has other settings: {again} instead of {settings}"
+    assert not list(backbone.parameters()), "the constructor creates parameters; create them in build()"
 
 
 def _check_sizes(make: Callable[[], Backbone]) -> None:
@@ -125,9 +127,9 @@ def _check_sizes(make: Callable[[], Backbone]) -> None:
         f"after build() users, items are {backbone.users}, {backbone.items}; the log has 7 and 5"
     )
     z_user, z_item = backbone.reps(_generator())
-    assert z_user.ndim == z_item.ndim == 2, "reps() should give two matrices"
-    assert len(z_user) == 7, f"reps() gives {len(z_user)} rows of users; the log has 7"
-    assert len(z_item) == 5, f"reps() gives {len(z_item)} rows of items; the log has 5"
+    assert z_user.ndim == z_item.ndim == 2, "reps() should return two matrices"
+    assert len(z_user) == 7, f"reps() returns {len(z_user)} rows of users; the log has 7"
+    assert len(z_item) == 5, f"reps() returns {len(z_item)} rows of items; the log has 5"
 
 
 def _check_interact(make: Callable[[], Backbone]) -> None:
@@ -172,7 +174,7 @@ def _check_ego_rows(make: Callable[[], Backbone]) -> None:
         rows = ego(torch.tensor([1, 0, 1]))
         assert rows.ndim == 2, f"ego_{side}() of 3 {side} has the shape {tuple(rows.shape)}; expected [3, ·]"
         assert len(rows) == 3, f"ego_{side}() of 3 {side} has {len(rows)} rows"
-        assert rows.requires_grad, f"ego_{side}() gives rows without gradients, so L2 would do nothing"
+        assert rows.requires_grad, f"ego_{side}() returns rows without gradients, so the L2 term would have no effect"
         _assert_equal(rows, ego(torch.arange(size))[[1, 0, 1]], f"ego_{side}() of some {side}")
 
 
@@ -181,17 +183,19 @@ def _check_partition(make: Callable[[], Backbone]) -> None:
     names = {id(parameter): name for name, parameter in backbone.named_parameters()}
     shared = [names.get(id(parameter)) for parameter in backbone.shared_parameters()]
     items = [names.get(id(parameter)) for parameter in backbone.item_parameters()]
-    assert None not in shared + items, "shared_parameters() or item_parameters() give one that parameters() has not"
+    assert None not in shared + items, (
+        "shared_parameters() or item_parameters() returns a parameter that is not in parameters()"
+    )
     found = sorted(name for name in shared + items if name)
     assert found == sorted(names.values()), (
-        f"shared ({shared}) and item parameters ({items}) should have each parameter once: {sorted(names.values())}"
+        f"shared ({shared}) and item parameters ({items}) should contain each parameter once: {sorted(names.values())}"
     )
     for side, tables, size in zip(("users", "items"), backbone.row_tables(), (7, 5), strict=True):
         for table in tables:
-            assert id(table) in names, f"row_tables() gives a table of {side} that parameters() has not"
-            assert len(table) == size, f"row_tables() gives {len(table)} rows for {size} {side}"
-    assert shared, "shared_parameters() is empty; the users' parameters belong there"
-    assert items, "item_parameters() is empty; without any, item clusters have nothing of their own"
+            assert id(table) in names, f"row_tables() returns a table of {side} that is not in parameters()"
+            assert len(table) == size, f"row_tables() returns {len(table)} rows for {size} {side}"
+    assert shared, "shared_parameters() is empty; the parameters of users belong there"
+    assert items, "item_parameters() is empty; the parameters of items belong there"
 
 
 def _check_deterministic_build(make: Callable[[], Backbone]) -> None:
@@ -207,9 +211,9 @@ def _check_deterministic_dropout(make: Callable[[], Backbone]) -> None:
     for mode in (True, False):
         backbone.train(mode)
         for one, two in zip(backbone.reps(_generator()), backbone.reps(_generator()), strict=True):
-            assert torch.equal(one, two), f"reps() with equal generators differ (training={mode})"
+            assert torch.equal(one, two), f"reps() with equal generators differs (training={mode})"
     for one, two in zip(backbone.reps(), backbone.reps(), strict=True):
-        assert torch.equal(one, two), "reps() differ from call to call in evaluation mode; is there dropout left?"
+        assert torch.equal(one, two), "reps() differs between calls in evaluation mode; is dropout still active?"
 
 
 def _check_inner_product(make: Callable[[], Backbone]) -> None:
@@ -239,7 +243,7 @@ def _check_state(make: Callable[[], Backbone]) -> None:
     backbone, other = _built(make).eval(), _built(make, seed=1).eval()
     other.load_state_dict(backbone.state_dict())
     for one, two in zip(_all_scores(backbone), _all_scores(other), strict=True):
-        assert torch.equal(one, two), "a backbone with the state_dict of another scores differently"
+        assert torch.equal(one, two), "a backbone that has loaded the state_dict of another one gives different scores"
 
 
 def _all_scores(backbone: Backbone) -> Tensor:

@@ -1,4 +1,4 @@
-"""Small logs of known shape."""
+"""Small generated logs for tests."""
 
 import numpy as np
 import polars as pl
@@ -9,7 +9,7 @@ from icpe.data.interactions import Interactions
 def skewed_log(
     users: int = 300, items: int = 120, pairs: int = 6000, seed: int = 0, times: bool = True
 ) -> Interactions:
-    """A log with a long tail: item popularity falls off like a power; pairs that repeat count once.
+    """Return a log with a long tail: the popularity of items falls by a power law. Repeated pairs count once.
 
     Example:
         >>> skewed_log(users=50, items=20, pairs=400)

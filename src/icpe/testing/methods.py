@@ -107,10 +107,10 @@ def _check_settings(case: _Case) -> None:
     settings = method.settings.as_dict()
     assert json.loads(json.dumps(settings)) == settings, f"{case.name}: settings are not plain values: {settings}"
     again = type(method)(case.method().backbone, **settings).settings.as_dict()
-    assert again == settings, f"{case.name}: rebuilt from its settings it has others: {again} instead of {settings}"
+    assert again == settings, f"{case.name}: rebuilt from its settings it has other settings: {again} not {settings}"
     undescribed = [one.name for one in method.Settings.declared() if not one.description]
     assert not undescribed, f"{case.name}: settings {undescribed} have no description; declare them with setting(…)"
-    assert not list(method.parameters()), f"{case.name}: the constructor makes parameters; make them in build()"
+    assert not list(method.parameters()), f"{case.name}: the constructor creates parameters; create them in build()"
     count = method.negatives.count
     assert count >= 0, f"{case.name}: negatives.count is {count}; expected at least 0"
 
@@ -136,7 +136,7 @@ def _first_step(case: _Case, freeze: bool = False) -> tuple[dict[str, Tensor], T
 
 
 def _run_until(trainer: Trainer, step: int) -> None:
-    # Stop in the callback of a validation, the only place where every row is certainly up to date.
+    # Stop in the callback of a validation, because only there all rows are certainly up to date.
     def stop(record: dict[str, Any]) -> None:
         if record["step"] == step:
             raise _Stop
@@ -149,16 +149,16 @@ def _run_until(trainer: Trainer, step: int) -> None:
 
 
 def _check_one_step(case: _Case, untouched: Collection[str]) -> None:
-    """G1: a step changes every parameter that the batch touches, and of row tables only the rows of the batch."""
+    """G1: a step changes every parameter that the batch uses, but in row tables only the rows of the batch."""
     _gradients(case, {}, _batch(case, case.log, 5))  # report a broken step first
     before, trainer, batch = _first_step(case)
     after = dict(trainer.method.named_parameters())
     for name, grad in _gradients(case, before, batch).items():
         if name not in untouched:
             assert grad is not None, f"{case.name}: parameter {name} gets no gradient from a batch"
-            # A loss that a parameter cannot alter, such as NeuMF's output bias under a softmax, may leave it.
+            # A parameter that does not affect the loss, such as the output bias of NeuMF in a softmax, may stay.
             moved = not torch.equal(before[name], after[name])
-            assert moved or not grad.any(), f"{case.name}: one step leaves {name} as it was"
+            assert moved or not grad.any(), f"{case.name}: one step leaves {name} unchanged"
     names = {id(parameter): name for name, parameter in after.items()}
     rows = (batch.users, torch.cat([batch.items, batch.negatives.reshape(-1)]))
     for tables, touched in zip(trainer.method.row_tables(), rows, strict=True):
@@ -187,7 +187,7 @@ def _gradients(case: _Case, start: dict[str, Tensor], batch: Batch) -> dict[str,
 
 
 class _Rows:
-    """Reads rows of a table and remembers them."""
+    """A reader of the rows of a table that records which rows were read."""
 
     def __init__(self, table: RowParameter) -> None:
         self.table = table
@@ -208,7 +208,7 @@ class _Rows:
 
 
 def _check_frozen(case: _Case) -> None:
-    """G1: a step leaves frozen parameters in place."""
+    """G1: a step does not change frozen parameters."""
     before, trainer, _ = _first_step(case, freeze=True)
     for name, parameter in trainer.method.named_parameters():
         if not parameter.requires_grad:
@@ -216,7 +216,7 @@ def _check_frozen(case: _Case) -> None:
 
 
 def _check_finite(case: _Case) -> None:
-    """G2: finite loss and gradients for equal embeddings, for a batch of one, and for items used once."""
+    """G2: loss and gradients are finite for equal embeddings, for a batch of one pair, and for items used once."""
     once = Interactions.from_codes(
         pl.Series(range(6)), pl.Series(range(7)), np.arange(6, dtype=np.int32), np.arange(6, dtype=np.int32)
     )
@@ -250,9 +250,9 @@ def _batch(case: _Case, log: Interactions, size: int) -> Batch:
 
 
 def _check_seed(case: _Case) -> None:
-    """G3: the same seed gives the same 20 losses, another seed others."""
+    """G3: the same seed gives the same first 20 losses, and another seed gives different ones."""
     one, two, other = (_losses(case.trainer(seed, evaluate_every=1)) for seed in (3, 3, 4))
-    assert one == two, f"{case.name}: two runs with one seed have other losses; draw from the given generators only"
+    assert one == two, f"{case.name}: two runs with one seed have different losses; use the given generators only"
     assert one != other, f"{case.name}: runs with different seeds have the same losses"
 
 
@@ -272,7 +272,7 @@ def _losses(trainer: Trainer) -> list[float]:
 
 
 def _check_scores(case: _Case) -> None:
-    """G5: the table of scores equals scoring pair by pair, for 50 pairs."""
+    """G5: the score table agrees with scoring pair by pair, for 50 pairs."""
     trainer = case.trainer(lr=0.05)
     trainer.run()
     method, rng = trainer.method.eval(), np.random.default_rng(0)
@@ -294,7 +294,7 @@ def _check_scores(case: _Case) -> None:
 
 
 def _check_hidden(case: _Case) -> None:
-    """G6: what a user has used, or the caller excludes, is in no list."""
+    """G6: lists contain neither items that the user has used nor items that the caller excludes."""
     trainer = case.trainer()
     trainer.run()
     log, banned = case.log, case.log.items[:3]
@@ -304,13 +304,13 @@ def _check_hidden(case: _Case) -> None:
         raise AssertionError(f"{case.name}: no lists after one epoch: {error}") from error
     seen = set(log.to_frame().select("user_id", "item_id").rows())
     wrong = [pair for pair in lists.select("user_id", "item_id").rows() if pair in seen or pair[1] in set(banned)]
-    assert not wrong, f"{case.name}: lists hold items that are hidden from their user, such as {wrong[0]}"
+    assert not wrong, f"{case.name}: lists contain items that are hidden from their user, such as {wrong[0]}"
     left = sum(1 for user in log.users for item in log.items[3:] if (user, item) not in seen)
-    assert len(lists) == left, f"{case.name}: lists hold {len(lists)} items where {left} are left; is a score -inf?"
+    assert len(lists) == left, f"{case.name}: lists contain {len(lists)} items instead of {left}; is a score -inf?"
 
 
 def _check_state(case: _Case) -> None:
-    """G7: another method with the same state ranks the same."""
+    """G7: another method that loads the state gives the same scores."""
     trainer = case.trainer(lr=0.05)
     trainer.run()
     method, other = trainer.method.eval(), case.built(seed=9).eval()
@@ -319,13 +319,13 @@ def _check_state(case: _Case) -> None:
         everybody, size = np.arange(len(case.log.users)), len(case.log.items)
         one, two = (each.scores().block(everybody, 0, size) for each in (method, other))
     assert np.array_equal(one, two), (
-        f"{case.name}: with the state_dict of another it scores differently; what training changes belongs into "
-        "parameters or buffers"
+        f"{case.name}: a method that has loaded the state_dict of another one gives different scores; store everything "
+        "that training changes in parameters or buffers"
     )
 
 
 def _check_continue(case: _Case) -> None:
-    """G7: stopped in the second epoch and continued elsewhere, it ends with the same bytes."""
+    """G7: a run that stops in the second epoch and resumes in another trainer ends with the same bytes."""
     whole, first, second = (case.trainer(epochs=3, evaluate_every=1) for _ in range(3))
     whole.run()
     _run_until(first, whole.steps // 2)
@@ -334,6 +334,6 @@ def _check_continue(case: _Case) -> None:
     second.run()
     for name, value in whole.method.state_dict().items():
         assert torch.equal(value, second.method.state_dict()[name]), (
-            f"{case.name}: continued from a saved state, {name} ends otherwise than without a stop; is there a "
-            "schedule or a count that state_dict() does not hold?"
+            f"{case.name}: after resuming from a saved state, {name} differs from a run without a stop; is there a "
+            "schedule or a counter that state_dict() does not contain?"
         )

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class Refresh(ABC):
-    """A method that computes something for many steps at once, such as clusters, from the present parameters.
+    """A method that computes something from the current parameters and uses it for many steps, such as clusters.
 
-    Whatever :meth:`refresh` leaves behind must be a buffer, so that checkpoints contain it.
+    The results of :meth:`refresh` must be buffers, so that checkpoints contain them.
     """
 
     @abstractmethod
     def refresh_due(self, step: int, epoch_steps: int) -> bool:
-        """Whether :meth:`refresh` runs before this step, counted from 0."""
+        """Return whether :meth:`refresh` runs before this step, counted from 0."""
 
     @abstractmethod
     def refresh(self, step: int, seed: int) -> None:
-        """Compute it again.
+        """Compute the results again from the current parameters.
 
         Args:
             step: number of the next step, from 0.
@@ -40,16 +40,16 @@ class Refresh(ABC):
 
 
 class CustomSampling(ABC):
-    """A method that changes what was sampled: other negatives, labels, or other pairs altogether."""
+    """A method that changes what was sampled: it can replace negatives, add labels or replace the pairs."""
 
     @abstractmethod
     def sample(self, batch: SampledBatch, epoch: int, rng: "np.random.Generator") -> SampledBatch:
         """Return the codes that the step uses.
 
         Args:
-            batch: the positives of the step, and negatives as :attr:`TrainingMethod.negatives` asks for.
-            epoch: counted from 0.
-            rng: generator of this step alone, so that a run can resume anywhere.
+            batch: the positives of the step, and the negatives that :attr:`TrainingMethod.negatives` requests.
+            epoch: number of the epoch, counted from 0.
+            rng: generator for this step only, so that a run can resume at any step.
         """
 
 
@@ -58,15 +58,15 @@ class RankingChoice(ABC):
 
     @abstractmethod
     def ranking_options(self) -> Sequence[dict[str, Any]]:
-        """Return the settings to try, such as ``[{"strength": 0.0}, {"strength": 10.0}]``; may be empty."""
+        """Return the settings to try, such as ``[{"strength": 0.0}, {"strength": 10.0}]``. The list may be empty."""
 
     @abstractmethod
     def choose_ranking(self, **settings: Any) -> None:
-        """Rank by one of :meth:`ranking_options` from now on. What it changes must be a buffer."""
+        """Rank by one of :meth:`ranking_options` from now on. The choice must be stored in a buffer."""
 
 
 class ItemBias(ABC):
-    """A method that ranks by a score plus one number per item, whoever the user is."""
+    """A method that ranks by a score plus one number per item, which is the same for all users."""
 
     @abstractmethod
     def item_bias(self) -> Tensor | None:
@@ -83,7 +83,7 @@ class ItemBias(ABC):
 
 
 class Diagnostics(ABC):
-    """A method that shows something of its inside in ``metrics.jsonl`` at each validation."""
+    """A method that writes internal values to ``metrics.jsonl`` at each validation."""
 
     @abstractmethod
     def diagnostics(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Diagnostics(ABC):
 
 
 class FoldIn(ABC):
-    """A method whose new users minimise another loss, or rank by another score, than the defaults below."""
+    """A method that needs another loss or another score for new users than the defaults below."""
 
     @abstractmethod
     def score_user(self, user: Tensor, items: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class FoldIn(ABC):
 
     @abstractmethod
     def user_loss(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """Return the loss of one user's scores of the items used and of all other items."""
+        """Return the loss of one user, given the scores of the items they have used and of all other items."""
 
 
 def score_user(method: TrainingMethod, user: Tensor, items: Tensor) -> Tensor:
@@ -115,5 +115,5 @@ def user_loss(method: TrainingMethod, positive: Tensor, negative: Tensor) -> Ten
 
 
 def item_bias(method: TrainingMethod) -> Tensor | None:
-    """Return what the method's ranking adds to the score of each item, [items], or None."""
+    """Return the numbers that the method adds to the scores of the items, [items], or None."""
     return method.item_bias() if isinstance(method, ItemBias) else None

@@ -1,4 +1,4 @@
-"""One optimisation step's worth of codes."""
+"""The user and item codes of one training step."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -15,10 +15,10 @@ class Negatives:
 
     Attributes:
         count: number of negatives.
-        shared: whether ``count`` items, uniform over all items, serve the whole batch. Otherwise each positive gets
-            ``count`` items of its own.
-        seen: whether the negatives of a positive are uniform over all items instead of over the items that its user has
-            not used.
+        shared: whether all positives of a batch share ``count`` negatives, sampled uniformly from all items. Otherwise
+            each positive gets ``count`` negatives of its own.
+        seen: whether the negatives of a positive are sampled from all items. Otherwise they are sampled from the items
+            that its user has not used.
     """
 
     count: int
@@ -35,7 +35,7 @@ class SampledBatch:
         items: [batch], a positive item of each user.
         negatives: [batch, count], or [count] if shared.
         rows: [batch], positions of these pairs in the training data.
-        labels: whatever a method with its own sampling adds, or None.
+        labels: labels that a method with its own sampling adds, or None.
     """
 
     users: IntArray
@@ -53,7 +53,7 @@ class Batch:
         users: int64 [batch].
         items: int64 [batch], a positive item of each user.
         negatives: int64 [batch, count], or [count] if shared.
-        labels: whatever a method with its own sampling has added, or None.
+        labels: labels that a method with its own sampling has added, or None.
     """
 
     users: Tensor

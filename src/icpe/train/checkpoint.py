@@ -1,7 +1,7 @@
 """The state of a run on disk: tensors in safetensors, the rest in JSON, no pickle.
 
-The tensors go to a new file first; the JSON that names them replaces the old one by a rename. So at any moment the
-folder holds one whole checkpoint, whatever kills the process.
+The tensors are written to a new file first. Then the JSON file that names them replaces the old one by a rename. At any
+moment the folder therefore contains one complete checkpoint, even if the process is killed.
 """
 
 import json
@@ -21,7 +21,7 @@ STATE = "state.json"
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], record: dict[str, Any], identity: dict[str, Any]) -> None:
-    """Write a checkpoint; ``identity`` tells which run it belongs to."""
+    """Write a checkpoint. ``identity`` says which run it belongs to."""
     name = f"state-{record['step']}.safetensors"
     whole = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
     write_atomically(folder / name, lambda path: save_file(whole, path))
@@ -34,15 +34,16 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], record: dict[str, 
 def load_checkpoint(
     folder: Path, identity: dict[str, Any], upgrade: Callable[[dict[str, Any]], dict[str, Any]] = dict
 ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Return the tensors and the record of the checkpoint in a folder, or None where there is none yet.
+    """Return the tensors and the record of the checkpoint in a folder, or None if it has none.
 
     Args:
         folder: folder of the checkpoint.
         identity: data, seed and settings of the run that wants to resume.
-        upgrade: turns the identity that an earlier version wrote into one of today.
+        upgrade: function that converts an identity written by an earlier version to the current form.
 
     Raises:
-        DataError: the checkpoint is damaged, of another version, or of a run with other data or settings.
+        DataError: the checkpoint is damaged, has another format version, or belongs to a run with other data or
+            settings.
     """
     path = folder / STATE
     if not path.exists():
@@ -59,7 +60,7 @@ def load_checkpoint(
         if found.get(key) != identity[key]:
             raise DataError(
                 f"the checkpoint in {folder} belongs to another run: its {key} is {found.get(key)!r}, "
-                f"asked for is {identity[key]!r}. Use the same data and settings, or another folder"
+                f"but this run has {identity[key]!r}. Use the same data and settings, or another folder"
             )
     try:
         return load_file(folder / str(name)), record

@@ -1,4 +1,4 @@
-"""Random items, and which items a user has used."""
+"""Sampling of random items, and lookup of the items that a user has used."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class SeenPairs:
         self._keys = train.user.astype(np.int64) * len(train.items) + train.item
 
     def contain(self, users: IntArray, items: IntArray) -> BoolArray:
-        """Return whether each pair is a training pair; shapes are broadcast."""
+        """Return whether each pair is a training pair. The shapes are broadcast."""
         asked = users.astype(np.int64) * len(self._train.items) + items
         found = np.minimum(np.searchsorted(self._keys, asked), len(self._keys) - 1)
         inside: BoolArray = self._keys[found] == asked
@@ -35,7 +35,7 @@ class SeenPairs:
         Args:
             users: int [rows].
             drawn: int32 [rows, count].
-            keys: uint64 [rows, count], state of the random numbers that replacements come from.
+            keys: uint64 [rows, count], states of the random generators that replacements are drawn from.
         """
         reject_seen(self._train, self._starts, users, drawn, keys)
 
@@ -64,7 +64,7 @@ def reject_seen(train: Interactions, starts: IntArray, users: IntArray, drawn: I
 
 
 def _mix(state: UIntArray) -> UIntArray:
-    """Return splitmix64's output for each state, so that each place has its own stream."""
+    """Return the output of splitmix64 for each state, so that each position has its own stream."""
     mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(mixed ^ (mixed >> np.uint64(31)))

@@ -1,4 +1,7 @@
-"""The training loop: it samples batches, takes steps, validates and stops. It knows neither methods nor files."""
+"""The training loop: it samples batches, takes steps, validates and stops.
+
+It knows no particular method and writes no files.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -56,7 +59,7 @@ class Trainer:
         train: the training part.
         seed: seed of everything random.
         settings: settings of the loop.
-        validate: returns the metrics of a score table; without it all epochs are run.
+        validate: function that returns the metrics of a score table. Without it, training runs all epochs.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class Trainer:
         on_step: Callable[[Position], None] | None = None,
         on_evaluation: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """Train to the end, starting from the present position, and leave the best parameters in the method.
+        """Train to the end, starting from the current position, and leave the best parameters in the method.
 
         Args:
             on_step: function that is called after each step, for example to show progress.
@@ -109,7 +112,7 @@ class Trainer:
         on_step: Callable[[Position], None] | None,
         on_evaluation: Callable[[dict[str, Any]], None] | None,
     ) -> None:
-        """Run the rest of the present epoch, or until training is done."""
+        """Run the rest of the current epoch, or until training is done."""
         epoch, first = divmod(self.position.step, self._sampler.steps)
         for sampled in self._sampler.epoch(epoch, first):
             self._step(sampled)
@@ -129,13 +132,13 @@ class Trainer:
             on_evaluation(record)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return present parameters, best parameters and the state of the optimiser, by name."""
+        """Return the current parameters, the best parameters and the state of the optimiser, by name."""
         state = {f"now.{name}": value for name, value in self.method.state_dict().items()}
         best = {f"best.{name}": value for name, value in self._best.items()}
         return {**state, **best, **{f"opt.{name}": value for name, value in self._optimizer.tensors().items()}}
 
     def record(self) -> dict[str, Any]:
-        """Return the position as plain values; None stands for infinity, which JSON lacks."""
+        """Return the position as plain values. None stands for infinity, which JSON does not have."""
         values = asdict(self.position)
         return {**values, "best": None if math.isinf(values["best"]) else values["best"]}
 
@@ -174,7 +177,7 @@ class Trainer:
         self.position.loss_steps += 1
 
     def _dropout_stream(self) -> torch.Generator:
-        # Each step has its own seed, derived from that of the run: there is nothing to save for a resume.
+        # Each step has its own seed, derived from the seed of the run, so a resumed run needs no saved generator.
         block, place = divmod(self.position.step, _STEPS_PER_BLOCK)
         if block != self._dropout_block:
             self._dropout_keys = random_keys(self._seed, f"train/dropout/{block}", _STEPS_PER_BLOCK)
@@ -209,7 +212,7 @@ class Trainer:
         return {**record, self.method.name: shown} if shown else record
 
     def _validated(self) -> dict[str, float]:
-        """Return the metrics of the present scores, with the best ranking setting where the method offers several."""
+        """Return the metrics of the current scores, with the best ranking setting if the method offers several."""
         assert self._validate is not None
         method = self.method
         options = method.ranking_options() if isinstance(method, RankingChoice) else []
@@ -219,14 +222,14 @@ class Trainer:
         for option in options:
             method.choose_ranking(**option)
             tried.append((self._validate(method.scores()), option))
-        values, best = max(tried, key=lambda one: one[0][CRITERION])  # the first one of equals
+        values, best = max(tried, key=lambda one: one[0][CRITERION])  # the first one in a tie
         method.choose_ranking(**best)
         return values
 
 
 @contextmanager
 def _threads(number: int | None) -> Iterator[None]:
-    """Limit torch's threads while the context lasts; None changes nothing."""
+    """Set the number of torch threads for as long as the context lasts. None changes nothing."""
     before = torch.get_num_threads()
     torch.set_num_threads(number or before)
     try:

@@ -1,8 +1,8 @@
 """The contract between the training loop and a training method.
 
 A method says what to sample, what to minimise and which score ranks items. Four definitions are enough: :attr:`name`,
-:attr:`negatives`, :meth:`loss` and, where the backbone's own score does not rank, :meth:`scores`. Further abilities are
-the small mixins of :mod:`icpe.train.abilities`, which most methods do not need.
+:attr:`negatives`, :meth:`loss` and, if items are not ranked by the score of the backbone, :meth:`scores`. Further
+abilities are the small mixins of :mod:`icpe.train.abilities`, which most methods do not need.
 """
 
 from abc import ABC, abstractmethod
@@ -33,7 +33,7 @@ class MethodSettings(Settings):
     )
 
     def completed(self, backbone: Backbone) -> Self:
-        """Return the settings with everything filled in that depends on the backbone."""
+        """Return the settings with the values filled in that depend on the backbone."""
         return self if self.reg is not None else self.replace(reg=backbone.default_reg)
 
 
@@ -42,7 +42,7 @@ class TrainingMethod(nn.Module, ABC):
 
     Attributes:
         name: name in configuration files and on the command line.
-        label: name in tables and figures; the name of the class unless the class sets another.
+        label: name in tables and figures. The default is the name of the class.
         Settings: declaration of the settings.
         presets: named collections of settings, such as those of the paper.
         settings: the values in effect.
@@ -75,18 +75,18 @@ class TrainingMethod(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
-        """Return the number to minimise; dropout draws from ``rng``."""
+        """Return the loss of a batch, a scalar. Dropout draws from ``rng``."""
 
     def scores(self) -> ScoreTable:
         """Return the scores that rank items. Call it in evaluation mode without gradients."""
         return self.backbone.scores(*self.backbone.reps())
 
     def build(self, train: Interactions, rng: "np.random.Generator") -> None:
-        """Create all parameters for the training data; everything random is drawn from ``rng``."""
+        """Create all parameters for the training data. All random numbers are drawn from ``rng``."""
         self.backbone.build(train, rng)
 
     def train_defaults(self) -> dict[str, Any]:
-        """Return settings of the training loop that suit this method; the user's own settings come first."""
+        """Return settings of the training loop that suit this method. Settings of the user override them."""
         return {}
 
     def row_tables(self) -> tuple[list[RowParameter], list[RowParameter]]:
@@ -102,9 +102,9 @@ class TrainingMethod(nn.Module, ABC):
         """Return λ/2 · (mean squared norm of users + of positives + of negatives), on the trainable rows.
 
         Args:
-            batch: the codes.
-            taken: representations of users, positives and negatives that the loss has read already. They are used
-                again where they are the trainable rows themselves.
+            batch: codes of the batch.
+            taken: representations of users, positives and negatives that the loss has already read. They are reused if
+                they are the trainable rows themselves.
         """
         if self.reg == 0:
             return torch.zeros((), device=batch.users.device)

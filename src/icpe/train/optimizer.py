@@ -1,4 +1,4 @@
-"""One optimiser for a method: row by row where gradients are sparse, dense elsewhere."""
+"""The optimiser of a method. It updates tables with sparse gradients row by row and all other parameters densely."""
 
 from contextlib import AbstractContextManager
 
@@ -15,9 +15,9 @@ from icpe.train.small_optimizer import SmallOptimizer
 class Optimizer:
     """Adam or RMSprop (smoothing 0.99) on all parameters of a method.
 
-    On the CPU, tables that the method reads row by row (:meth:`TrainingMethod.row_tables`) are updated by row, and
-    small parameters without torch's overhead. On other devices, and for all other parameters, torch's own optimisers
-    are used: Adam in its fused form, which is three times faster than the default.
+    On the CPU, tables that the method reads row by row (:meth:`TrainingMethod.row_tables`) are updated row by
+    row, and small parameters are updated without the overhead of torch. On other devices, and for all other parameters,
+    the optimisers of torch are used. Adam has its fused form, which is three times faster than the default.
 
     A table whose first gradient is dense, because the loss read it by plain indexing, is trained as a whole.
     """
@@ -36,7 +36,7 @@ class Optimizer:
         self._dense = self._dense_optimizer(large) if large else None
 
     def reading_rows(self) -> AbstractContextManager[None]:
-        """While the context lasts, rows read with ``take_rows`` are up to date and leave their gradients here."""
+        """Return a context in which ``take_rows`` reads up-to-date rows and this optimiser gets their gradients."""
         tables = self._tables.values()
         return read_through([(table.parameter, table.take) for table in tables if table.parameter.requires_grad])
 
@@ -53,12 +53,12 @@ class Optimizer:
             self._dense.zero_grad(set_to_none=True)
 
     def settle(self) -> None:
-        """Bring every row up to date, as before a validation."""
+        """Bring all rows up to date, which is necessary before a validation."""
         for table in self._tables.values():
             self._rows.settle(table)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the whole state, by name."""
+        """Return the complete state by name."""
         state = {f"rows.{name}": value for name, value in self._rows.extra().items()} if self._tables else {}
         for number, table in self._tables.items():
             state |= {f"table.{number}.last": table.last, f"table.{number}.moments": table.moments}
@@ -69,7 +69,7 @@ class Optimizer:
         return state
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what :meth:`tensors` returned."""
+        """Restore the state that :meth:`tensors` returned."""
         for number in [number for number in self._tables if f"table.{number}.last" not in tensors]:
             self._train_whole(number)
         if self._tables:
@@ -89,7 +89,7 @@ class Optimizer:
     def _train_whole(self, number: int) -> None:
         """Hand a table over to the dense optimiser.
 
-        Before the first step no row lags behind, so the loss has seen the right values. Later it has not.
+        Before the first step all rows are up to date, so the loss has read correct values. Later this is not certain.
         """
         table = self._tables[number]
         if self._rows.now:

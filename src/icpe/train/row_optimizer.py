@@ -1,8 +1,8 @@
-"""Adam and RMSprop that touch only the rows a batch reads, with the results of the dense optimisers.
+"""Adam and RMSprop that update only the rows that a batch reads, with the same results as the dense optimisers.
 
 A table with a row per user or item gets gradients for a few thousand rows in a step, while a dense optimiser updates
-all of it. In Adam, rows without a gradient move as well, along a geometric series that has a closed form: a row is
-brought up to date when it is read. RMSprop leaves such rows in place and only lets their average decay.
+the whole table. Adam also moves rows without a gradient, by a geometric series that has a closed form; such a row is
+brought up to date when it is read. RMSprop does not move such rows and only lets their average decay.
 """
 
 import math
@@ -23,15 +23,15 @@ _WINDOW = 400  # steps after which (β1/√β2)^k is below 1e-18 and adds nothin
 
 
 class RowTable:
-    """A parameter [rows, dim] that is trained by rows, with its moments and the rows read in the present step."""
+    """A parameter [rows, dim] that is trained row by row, with its moments and the rows read in the current step."""
 
     def __init__(self, parameter: RowParameter, optimizer: "RowOptimizer") -> None:
         self.parameter, self._optimizer = parameter, optimizer
         rows, dim = parameter.shape
         kind = parameter.detach().numpy().dtype
-        # NumPy's own large arrays lie in huge pages, and a row's moments side by side: fewer places to wait for.
+        # NumPy puts large arrays into huge pages. Moments of a row lie side by side, which is faster to read.
         self.moments = torch.from_numpy(np.zeros((rows, optimizer.moments, dim), kind))
-        self.last = torch.zeros(rows, dtype=torch.int32)  # the step of the last gradient; 0: none yet
+        self.last = torch.zeros(rows, dtype=torch.int32)  # the step of the last gradient, or 0 before the first one
         self.latest = np.full(rows, -1, np.int32)
         self.earlier = np.empty(0, np.int32)
         self._taken: list[tuple[IntArray, Tensor]] = []
@@ -39,12 +39,12 @@ class RowTable:
 
     @property
     def array(self) -> FloatArray:
-        """The numbers of the parameter, in place."""
+        """The values of the parameter, as an array that shares its memory."""
         array: FloatArray = self.parameter.detach().numpy()
         return array
 
     def take(self, rows: Tensor) -> Tensor:
-        """Return a copy of rows, up to date, int [...] → [..., dim]; :meth:`step` uses its gradient."""
+        """Return an up-to-date copy of rows, int [...] → [..., dim]. :meth:`step` uses its gradient."""
         codes: IntArray = rows.reshape(-1).numpy()
         dim = self.parameter.shape[1]
         copy = torch.empty(len(codes), dim, dtype=self.parameter.dtype)
@@ -57,7 +57,7 @@ class RowTable:
         return copy
 
     def step(self) -> None:
-        """Take one step on the rows read since the last one; a row without a gradient counts as having gradient 0."""
+        """Take one step on the rows read since the last step. The gradient of a row without one counts as 0."""
         if not self._taken:
             return
         rows = [codes for codes, _ in self._taken]
@@ -68,7 +68,7 @@ class RowTable:
         self._taken, self._places = [], 0
 
     def add_to_dense_gradient(self) -> None:
-        """Add the gradients of the rows read in this step to that of the whole parameter."""
+        """Add the gradients of the rows read in this step to the dense gradient of the parameter."""
         for rows, copy in self._taken:
             if copy.grad is not None:
                 if self.parameter.grad is None:
@@ -85,7 +85,7 @@ def _gradient(copy: Tensor) -> FloatArray:
 
 
 class RowOptimizer(ABC):
-    """Base of both optimisers: the learning rate and the number of steps taken."""
+    """Base class of both optimisers, with the learning rate and the number of steps taken."""
 
     moments: ClassVar[int]
 
@@ -98,7 +98,7 @@ class RowOptimizer(ABC):
 
     @abstractmethod
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy rows, up to date, to ``out`` [n, dim], and remember that they were read, from position ``begin`` on."""
+        """Copy up-to-date rows to ``out`` [n, dim] and record at positions from ``begin`` on that they were read."""
 
     @abstractmethod
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
@@ -106,22 +106,22 @@ class RowOptimizer(ABC):
 
     @abstractmethod
     def settle(self, table: RowTable) -> None:
-        """Bring all rows up to date, as before a validation."""
+        """Bring all rows up to date, which is necessary before a validation."""
 
     def extra(self) -> dict[str, Tensor]:
-        """Return the state that the tables do not hold."""
+        """Return the state that is not part of the tables."""
         return {"step": torch.tensor(self.now)}
 
     def restore(self, extra: dict[str, Tensor]) -> None:
-        """Put back what :meth:`extra` returned."""
+        """Restore the state that :meth:`extra` returned."""
         self.now = int(extra["step"])
 
 
 class RowAdam(RowOptimizer):
     """Adam on row tables, equal to dense Adam up to rounding and ε.
 
-    The exact series would have to be summed again for every ε/√v. The present ε is used for all of it; where gradients
-    are much larger than ε, the difference is far below the learning rate.
+    The exact series would have to be summed again for every ε/√v. Instead, the current ε is used for the whole series.
+    If gradients are much larger than ε, the difference is far below the learning rate.
     """
 
     moments = 2
@@ -132,7 +132,7 @@ class RowAdam(RowOptimizer):
         self._powers = (BETA1 / math.sqrt(BETA2)) ** np.arange(_WINDOW, 0, -1)
 
     def begin_step(self) -> None:
-        """Count a step, in which rows without a gradient move too."""
+        """Count a step and extend the series by which rows without a gradient move."""
         super().begin_step()
         if self.now >= len(self._series):
             self._series = np.concatenate([self._series, np.zeros(len(self._series))])
@@ -140,7 +140,7 @@ class RowAdam(RowOptimizer):
         self._series[max(0, self.now - _WINDOW) : self.now] += self._powers[-self.now :] * correction
 
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy rows, up to date, to ``out`` [n, dim], and remember that they were read, from position ``begin`` on."""
+        """Copy up-to-date rows to ``out`` [n, dim] and record at positions from ``begin`` on that they were read."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         places = (table.latest, table.earlier, begin)
         adam_take(*state, rows, out, *places, self.now, self._series, self.lr, self._eps)
@@ -151,7 +151,7 @@ class RowAdam(RowOptimizer):
         adam_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, BETA1, BETA2, EPS)
 
     def settle(self, table: RowTable) -> None:
-        """Bring all rows up to date, as before a validation."""
+        """Bring all rows up to date, which is necessary before a validation."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         logs = math.log(BETA1), math.log(BETA2)
         adam_settle(*state, self.now, self._series, self.lr, *logs, self._eps)
@@ -161,11 +161,11 @@ class RowAdam(RowOptimizer):
         return EPS * math.sqrt(1 - BETA2 ** max(self.now, 1))
 
     def extra(self) -> dict[str, Tensor]:
-        """Return the state that the tables do not hold."""
+        """Return the state that is not part of the tables."""
         return {**super().extra(), "series": torch.from_numpy(self._series[: self.now + 1].copy())}
 
     def restore(self, extra: dict[str, Tensor]) -> None:
-        """Put back what :meth:`extra` returned."""
+        """Restore the state that :meth:`extra` returned."""
         super().restore(extra)
         self._series = np.zeros(1 << max(16, (self.now + 1).bit_length()))
         self._series[: self.now + 1] = extra["series"].numpy()
@@ -177,7 +177,7 @@ class RowRMSprop(RowOptimizer):
     moments = 1
 
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy rows to ``out`` [n, dim]; rows without a gradient have not moved."""
+        """Copy rows to ``out`` [n, dim]. They are up to date, because rows without a gradient do not move."""
         take(table.array, rows, out, table.latest, table.earlier, begin)
 
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
@@ -186,4 +186,4 @@ class RowRMSprop(RowOptimizer):
         rmsprop_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, ALPHA, EPS)
 
     def settle(self, table: RowTable) -> None:
-        """Do nothing: all rows are up to date."""
+        """Do nothing, because all rows are always up to date."""

@@ -1,7 +1,7 @@
 """The batches of an epoch, determined by the seed and the step number alone.
 
 No random state is carried from step to step: every epoch and block has its own named stream. A run can therefore resume
-at any step, and several workers could each draw their share.
+at any step, and several workers could each sample their own part.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,18 +17,18 @@ from icpe.types import IntArray
 
 Resample = Callable[[SampledBatch, int, np.random.Generator], SampledBatch]
 
-_STEPS_PER_BLOCK = 64  # steps whose batches are sampled together: few calls, little memory
+STEPS_PER_BLOCK = 64  # steps whose batches are sampled together; a compromise between the number of calls and memory
 
 
 class Sampler:
-    """Shuffled positives with fresh negatives.
+    """Sampler of batches: shuffled positives, each epoch with new negatives.
 
     Args:
         train: the training part.
         negatives: which negatives to sample.
         batch_size: number of positives in a step.
         seed: seed of the run.
-        resample: changes what was sampled for a step; see :class:`icpe.train.abilities.CustomSampling`.
+        resample: function that changes what was sampled for a step; see :class:`icpe.train.abilities.CustomSampling`.
 
     Raises:
         DataError: a user has used every item, so that no negative exists.
@@ -44,7 +44,7 @@ class Sampler:
         if self._unseen and int(train.user_counts.max()) >= len(train.items):
             user = train.users[int(train.user_counts.argmax())]
             raise DataError(
-                f"user {user!r} has used all {len(train.items)} items, so that no negative is left to sample. "
+                f"user {user!r} has used all {len(train.items)} items, so no negative is left to sample. "
                 "Remove such users, or use shared negatives (--method.loss softmax)"
             )
 
@@ -54,10 +54,10 @@ class Sampler:
         keys = random_keys(self._seed, f"train/draw/{number}", self.steps if self._resample else 0)
         block, drawn = -1, SampledBatch(order, order, order, order)
         for step in range(first_step, self.steps):
-            if step // _STEPS_PER_BLOCK != block:
-                block = step // _STEPS_PER_BLOCK
+            if step // STEPS_PER_BLOCK != block:
+                block = step // STEPS_PER_BLOCK
                 drawn = self._draw_block(number, block, order)
-            place = step % _STEPS_PER_BLOCK
+            place = step % STEPS_PER_BLOCK
             rows = slice(place * self._batch_size, (place + 1) * self._batch_size)
             mine = place if self._negatives.shared else rows
             made = SampledBatch(drawn.users[rows], drawn.items[rows], drawn.negatives[mine], drawn.rows[rows])
@@ -68,9 +68,9 @@ class Sampler:
     def _draw_block(self, epoch: int, block: int, order: IntArray) -> SampledBatch:
         """Return the codes of all steps of a block, one step after the other."""
         items, count = len(self._train.items), self._negatives.count
-        length = _STEPS_PER_BLOCK * self._batch_size
+        length = STEPS_PER_BLOCK * self._batch_size
         rows = order[block * length : (block + 1) * length]
-        shape = (_STEPS_PER_BLOCK if self._negatives.shared else len(rows), count)
+        shape = (STEPS_PER_BLOCK if self._negatives.shared else len(rows), count)
         keys = random_keys(self._seed, f"train/negatives/{epoch}/{block}", shape[0] * count).reshape(shape)
         drawn, users = uniform_items(keys, items), self._train.user[rows]
         if self._unseen:

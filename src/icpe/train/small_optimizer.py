@@ -1,4 +1,4 @@
-"""Adam and RMSprop for small parameters on the CPU, where overhead dominates torch's own optimisers."""
+"""Adam and RMSprop for small parameters on the CPU, for which the optimisers of torch have too much overhead."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from icpe.kernels.rows import adam_all, rmsprop_all
 from icpe.train.row_optimizer import ALPHA, BETA1, BETA2, EPS
 
-LARGEST = 2**16  # size of a parameter; above it, torch's fused form is as fast
+LARGEST = 2**16  # number of values in a parameter above which the fused form of torch is as fast
 
 
 class SmallOptimizer:
-    """Adam or RMSprop (smoothing 0.99), equal to torch's up to rounding. Parameters without a gradient do not move.
+    """Adam or RMSprop (smoothing 0.99), equal to torch up to rounding. Parameters without a gradient do not move.
 
     Args:
         name: ``"adam"`` or ``"rmsprop"``.
@@ -50,12 +50,12 @@ class SmallOptimizer:
             parameter.grad = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the whole state, by name."""
+        """Return the complete state by name."""
         moments = {f"moments.{number}": one for number, one in enumerate(self._moments)}
         return {"steps": torch.tensor(self._steps), **moments}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what :meth:`tensors` returned."""
+        """Restore the state that :meth:`tensors` returned."""
         self._steps = tensors["steps"].tolist()
         for number, one in enumerate(self._moments):
             one.copy_(tensors[f"moments.{number}"])

@@ -1,18 +1,20 @@
 """Losses of inner products, with closed-form gradients on the CPU.
 
-Every function takes ``users`` [b, d] and ``items`` [b + m, d], positives and then negatives: m = b · K with K for each
-positive in turn, or m shared by the batch. The further arguments are those of a method that changes logits and weighs
-positives:
+Every function takes ``users`` [b, d] and ``items`` [b + m, d], which are the positives followed by the negatives.
+Either m = b · K, with K negatives for each positive in turn, or the batch shares all m negatives. A method that changes
+logits or weighs positives uses the other arguments:
 
-* ``offset`` [b + m] is added to the logits and gets a gradient of its own; or an :class:`Offset` of the rows;
-* ``weight`` [b] multiplies a positive's loss;
-* ``user_weight`` [b] multiplies it in the gradient of the users and nowhere else, not even in the value;
-* ``codes`` [b + m], of the softmax alone, lets the positives of others be negatives too, but for the same item; with
-  ``group``, and m = 0, only so many at a time, see :func:`softmax_in_groups`;
+* ``offset`` is a tensor [b + m] that is added to the logits and gets a gradient, or an :class:`Offset` that computes
+  such a tensor from the rows of the items;
+* ``weight`` [b] multiplies the loss of each positive;
+* ``user_weight`` [b] multiplies the loss of each positive in the gradient of the users only; the value of the loss does
+  not change;
+* ``codes`` [b + m], for the softmax only, adds the other positives of the batch as negatives, except those of the same
+  item. With ``group`` and m = 0, only positives of the same group are negatives, see :func:`softmax_in_groups`;
 * ``reg`` adds λ/2 · (mean squared norm of users + of positives + of negatives), for rows that are trainable themselves.
 
-On other devices, and for other types than float32 and float64, the plain torch form serves, which also is what the
-closed form is tested against.
+On other devices, and for types other than float32 and float64, plain torch functions compute the losses. The tests
+compare the closed forms with them.
 """
 
 from collections.abc import Sequence
@@ -26,27 +28,32 @@ from torch import Tensor
 from icpe.methods._parts.precomputed_gradient import with_gradients
 from icpe.types import FloatArray
 
-ENABLED = True  # False lets torch compute everything, to compare the two or to look for an error
-_EPS = 1e-12  # the least norm of a row, as in torch's normalize
-_NEVER = -1e30  # a logit that has no share; finite, since a row may hold nothing else
+ENABLED = True  # with False torch computes everything, which helps to compare the two or to find an error
+_EPS = 1e-12  # smallest norm of a row, as in torch.nn.functional.normalize
+_NEVER = -1e30  # logit with probability 0; it is finite, because a row may contain no other logits
 
 
 class Offset(Protocol):
-    """A learned function of the items' rows [b + m, d] that is added to the logits, with a closed-form gradient."""
+    """A learned function of the item rows [b + m, d] that is added to the logits, with a closed-form gradient."""
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
-        """What is learned."""
+        """The learned parameters."""
 
     @property
     def cost(self) -> float:
-        """What the last offsets add to the loss by themselves."""
+        """The term that the last offsets add to the loss, for example a penalty on their size."""
 
     def of(self, items: Tensor) -> Tensor:
-        """The offsets [b + m], without autograd."""
+        """Return the offsets [b + m], computed without autograd."""
 
     def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
-        """Gradients of the parameters from those of the last offsets; ``item_grads`` are added to in place."""
+        """Return the gradients of the parameters and add the gradients of the item rows to ``item_grads`` in place.
+
+        Args:
+            grads: gradients of the last offsets, [b + m].
+            item_grads: gradients of the item rows, [b + m, d].
+        """
 
 
 def bce_on_rows(
@@ -59,9 +66,9 @@ def bce_on_rows(
     user_weight: Tensor | None = None,
     reg: float = 0.0,
 ) -> Tensor:
-    """Mean of weight · softplus(−s⁺) + neg_weight/K · Σ softplus(s⁻) with s = scale · (user · item) + offset.
+    """Return the mean of weight · softplus(−s⁺) + neg_weight/K · Σ softplus(s⁻), s = scale · (user · item) + offset.
 
-    ``weight`` and ``user_weight`` are of the positive's own term.
+    ``weight`` and ``user_weight`` affect only the term of the positive.
     """
     if not has_closed_form(users, items):
         return plain_bce(users, items, neg_weight, scale, _tensor(offset), weight, user_weight, reg)
@@ -81,7 +88,7 @@ def bpr_on_rows(
     user_weight: Tensor | None = None,
     reg: float = 0.0,
 ) -> Tensor:
-    """Mean of weight/K · Σ softplus(s⁻ − s⁺) with s = scale · (user · item) + offset."""
+    """Return the mean of weight/K · Σ softplus(s⁻ − s⁺) with s = scale · (user · item) + offset."""
     if not has_closed_form(users, items):
         return plain_bpr(users, items, scale, _tensor(offset), weight, user_weight, reg)
     from icpe.kernels.losses import bpr
@@ -102,14 +109,17 @@ def softmax_on_rows(
     codes: Tensor | None = None,
     group: int = 0,
 ) -> Tensor:
-    """Mean of weight · cross-entropy of a positive against negatives all share, on cosine / temperature + offset."""
+    """Return the mean of weight · cross-entropy of each positive against the shared negatives.
+
+    The logits are cosine / temperature + offset.
+    """
     if codes is not None and group:
         return softmax_in_groups(users, items, temperature, codes, group, offset, weight, user_weight, reg)
     if not has_closed_form(users, items):
         return plain_softmax(users, items, temperature, _tensor(offset), weight, user_weight, reg, codes)
     rows, grads = _arrays(users, items, offset, weight, user_weight)
     size = len(users)
-    start = size if codes is None else 0  # where negatives begin
+    start = size if codes is None else 0  # position of the first negative
     of_users, of_items = _Units(rows[0]), _Units(rows[1])
     user, item, drawn = of_users.units, of_items.units[:size], of_items.units[start:]
     offsets, weights, user_weights = (torch.from_numpy(one) for one in rows[2:])
@@ -119,7 +129,7 @@ def softmax_on_rows(
     negative = torch.mm(user, drawn.T).div_(temperature).add_(offsets[start:])
     if codes is not None:
         negative.masked_fill_(codes[:size, None] == codes, _NEVER)
-    # The softmax of the negatives alone, in torch's one fast pass: its largest entry tells the sum it divided by.
+    # torch computes the softmax of the negatives in one fast pass; its largest entry gives the sum it was divided by.
     chance = torch.softmax(negative, 1)
     others = negative.amax(1) - chance.amax(1).log()
     total = torch.logaddexp(others, positive)
@@ -152,10 +162,10 @@ def softmax_in_groups(
     user_weight: Tensor | None = None,
     reg: float = 0.0,
 ) -> Tensor:
-    """:func:`softmax_on_rows` where a positive's negatives are the other positives of its group, but for the same item.
+    """Return the loss of :func:`softmax_on_rows` with the other positives of a group, of other items, as negatives.
 
-    Each ``group`` rows are a group, in the order they come in, and the rest are one; ``items`` [b, d] are positives
-    alone. It costs as much as ``group`` negatives that all share, but every positive is a negative of some.
+    Each ``group`` consecutive rows form a group, and the remaining rows form the last one; ``items`` [b, d] contains
+    positives only. This costs as much as ``group`` shared negatives, but every positive serves as a negative.
     """
     if not has_closed_form(users, items):
         return plain_groups(users, items, temperature, codes, group, _tensor(offset), weight, user_weight, reg)
@@ -174,13 +184,13 @@ def softmax_in_groups(
 
 
 def _groups(seen: Sequence[Tensor], made: Sequence[Tensor], temperature: float, share: float) -> float:
-    """The loss of groups of one size; gradients of units and logits are written to ``made``.
+    """Return the loss of groups of the same size and write the gradients of unit vectors and logits to ``made``.
 
     Args:
-        seen: units of users and items [g, b, d], offsets, weights, weights of users and codes [g, b].
-        made: room for the gradients of users, items and logits.
-        temperature: of the softmax.
-        share: of a positive in the mean.
+        seen: unit vectors of users and items [g, b, d], offsets, weights, user weights and codes [g, b].
+        made: arrays for the gradients of users, items and logits.
+        temperature: temperature of the softmax.
+        share: factor of each positive in the mean.
     """
     user, item, offsets, weights, user_weights, codes = seen
     user_grads, item_grads, logit_grads = made
@@ -203,7 +213,7 @@ def _groups(seen: Sequence[Tensor], made: Sequence[Tensor], temperature: float, 
 
 
 class _Units:
-    """Rows [n, d] as unit vectors, and the way back for gradients."""
+    """Rows [n, d] as unit vectors, and the backward pass through the normalisation."""
 
     def __init__(self, rows: FloatArray) -> None:
         from icpe.kernels.losses import normalise
@@ -213,7 +223,13 @@ class _Units:
         self.units = torch.from_numpy(self._units)
 
     def back(self, grads: FloatArray, part: slice, reg: float) -> float:
-        """Turn gradients of some units into those of the rows, in place, with the L2 term's; return that term."""
+        """Return the L2 term of some rows. Their gradients are changed in place from those of the unit vectors.
+
+        Args:
+            grads: gradients of all unit vectors, [n, d].
+            part: positions of the rows.
+            reg: weight λ of the L2 term, whose gradient is added.
+        """
         from icpe.kernels.losses import through_norm
 
         norms, count = self._norms[part], len(self._norms[part])
@@ -224,21 +240,21 @@ class _Units:
 
 
 def has_closed_form(users: Tensor, items: Tensor) -> bool:
-    """Whether losses of these rows know their gradients."""
+    """Return whether the losses of these rows have closed-form gradients."""
     kinds = (torch.float32, torch.float64)
     return ENABLED and users.device.type == "cpu" and users.dtype == items.dtype and users.dtype in kinds
 
 
 def _tensor(offset: Tensor | Offset | None) -> Tensor | None:
     if offset is not None and not isinstance(offset, Tensor):
-        raise TypeError("an Offset knows its gradients and serves closed forms only; see has_closed_form()")
+        raise TypeError("an Offset works with closed forms only; check has_closed_form() and pass a tensor otherwise")
     return offset
 
 
 def _arrays(
     users: Tensor, items: Tensor, offset: Tensor | Offset | None, weight: Tensor | None, user_weight: Tensor | None
 ) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Inputs as arrays, with zeros and ones for those that are not given, and room for three gradients."""
+    """Return the inputs as arrays, and empty arrays for three gradients. Missing inputs become zeros or ones."""
     size, kind = len(users), users.detach().numpy().dtype
     rows = [_array(one, kind) for one in (users, items)]
     added = offset if offset is None or isinstance(offset, Tensor) else offset.of(items)
@@ -272,7 +288,7 @@ def plain_bce(
     user_weight: Tensor | None,
     reg: float,
 ) -> Tensor:
-    """Return :func:`bce_on_rows` by torch alone, which the closed form is tested against."""
+    """Return the loss of :func:`bce_on_rows`, computed by torch alone. The tests compare the closed form with it."""
     positives, drawn = _split(users, items)
     positive = scale * (_weighted(users, user_weight) * positives).sum(-1)
     negative = scale * (users[:, None] * drawn).sum(-1)
@@ -292,7 +308,7 @@ def plain_bpr(
     user_weight: Tensor | None,
     reg: float,
 ) -> Tensor:
-    """Return :func:`bpr_on_rows` by torch alone."""
+    """Return the loss of :func:`bpr_on_rows`, computed by torch alone."""
     positives, drawn = _split(users, items)
     user = _weighted(users, user_weight)
     positive, negative = scale * (user * positives).sum(-1), scale * (user[:, None] * drawn).sum(-1)
@@ -312,7 +328,7 @@ def plain_softmax(
     reg: float,
     codes: Tensor | None,
 ) -> Tensor:
-    """Return :func:`softmax_on_rows` by torch alone."""
+    """Return the loss of :func:`softmax_on_rows`, computed by torch alone."""
     user, item = F.normalize(_weighted(users, user_weight), dim=-1), F.normalize(items, dim=-1)
     start = len(users) if codes is None else 0
     positive, negative = (user * item[: len(users)]).sum(-1) / temperature, user @ item[start:].T / temperature
@@ -335,7 +351,7 @@ def plain_groups(
     user_weight: Tensor | None,
     reg: float,
 ) -> Tensor:
-    """Return :func:`softmax_in_groups` by torch alone."""
+    """Return the loss of :func:`softmax_in_groups`, computed by torch alone."""
     total = _penalty(users, items, reg)
     for first in range(0, len(users), group):
         part = slice(first, first + group)
@@ -346,12 +362,12 @@ def plain_groups(
 
 
 def _split(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
-    """Positives [b, d] and negatives [b, K, d]."""
+    """Return the positives [b, d] and the negatives [b, K, d]."""
     return items[: len(users)], items[len(users) :].view(len(users), -1, items.shape[-1])
 
 
 def _weighted(users: Tensor, weight: Tensor | None) -> Tensor:
-    """The same numbers with gradients times a weight."""
+    """Return the same values; their gradients are multiplied by a weight."""
     if weight is None:
         return users
     return users.detach() + weight[:, None] * (users - users.detach())

@@ -129,7 +129,7 @@ def _means(values: FloatArray | IntArray, labels: IntArray, sizes: IntArray) -> 
 
 
 def _spearman(one: FloatArray, other: FloatArray | IntArray) -> float | None:
-    """Rank correlation; None where one of them is constant."""
+    """Return the rank correlation, or None if one of the arrays is constant."""
     if np.ptp(one) == 0 or np.ptp(other) == 0:
         return None
     return float(spearmanr(one, other).statistic)

@@ -1,4 +1,4 @@
-"""Inner products of the gradients that clusters of items send to the shared parameters (M of paper Eq. 9), by autograd.
+"""Inner products of the gradients of item clusters with respect to the shared parameters (M of paper Eq. 9).
 
 Each cluster is differentiated with its own pairs only, so that all clusters together cost about one pass over the data.
 """
@@ -12,13 +12,13 @@ from torch import Tensor
 from icpe.backbones.base import Backbone
 from icpe.types import FloatArray, IntArray
 
-# User codes and item codes → the rows of the users, and the loss of each pair.
+# A function from user codes and item codes to the rows of the users and the loss of each pair.
 PairLosses = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-# What :func:`icpe.kernels.gram.gram_bce` begins with.
+# The first arguments of :func:`icpe.kernels.gram.gram_bce`.
 Pairs = tuple[IntArray, IntArray, IntArray, int, FloatArray, FloatArray, FloatArray]
-_AT_ONCE = 1 << 16  # scores in one pass where each goes through layers
-_PRODUCTS = 1 << 24  # scores in one pass where they are inner products
-_AT_MOST = 1 << 16  # scores in all, where a pass is expensive
+_AT_ONCE = 1 << 16  # scores in one pass if each goes through layers
+_PRODUCTS = 1 << 24  # scores in one pass if they are inner products
+_AT_MOST = 1 << 16  # total number of scores if a pass is expensive
 
 
 def gram_by_autograd(
@@ -32,18 +32,18 @@ def gram_by_autograd(
     rng: np.random.Generator | None = None,
     scores: int = 1,
 ) -> FloatArray:
-    """Inner products of the gradients of each cluster's summed loss, float64 [clusters, clusters].
+    """Return the inner products of the gradients of the summed losses of clusters, float64 [clusters, clusters].
 
     Args:
-        backbone: whose shared parameters.
-        losses: see there.
-        user: int [pairs].
-        item: int [pairs].
-        labels: cluster of each item.
-        clusters: how many there are.
-        at_rows: take the users' gradient at the rows that ``losses`` returns, not at parameters.
-        rng: draws pairs where there are more than are affordable; None: all pairs count.
-        scores: how many scores the loss of a pair needs.
+        backbone: backbone with the shared parameters.
+        losses: function that returns the losses of pairs, see :data:`PairLosses`.
+        user: user codes, int [pairs].
+        item: item codes, int [pairs].
+        labels: cluster of each item, int [items].
+        clusters: number of clusters.
+        at_rows: whether to take the gradient of users at the rows that ``losses`` returns instead of at parameters.
+        rng: generator that samples pairs if there are too many; with None all pairs are used.
+        scores: number of scores that the loss of a pair needs.
     """
     of_pair = labels[item]
     pairs = np.arange(len(item))
@@ -59,12 +59,12 @@ def gram_by_autograd(
 
 
 def gram_by_kernel(loss: str, scale: float, negatives: IntArray, pairs: Pairs) -> FloatArray:
-    """The same at the users' rows of inner products, without autograd.
+    """Return the same inner products without autograd, at the rows of users, for scores that are inner products.
 
     Args:
         loss: ``"bce"`` or ``"softmax"``.
-        scale: factor of the product, or of the cosine for softmax.
-        negatives: for softmax, places in the table of items that all positives stand against.
+        scale: factor of the inner product, or of the cosine for softmax.
+        negatives: for softmax, rows of the item table that are the negatives of all positives.
         pairs: starts, items, labels, clusters, users, table and offset, see :func:`icpe.kernels.gram.gram_bce`.
     """
     from icpe.kernels.gram import gram_bce, gram_softmax  # late: numba takes a while to import
@@ -81,7 +81,10 @@ def _gradient(
     at_rows: bool,
     at_once: int,
 ) -> list[Tensor]:
-    """Gradient of the summed loss of some pairs: one tensor per shared parameter, or first a table of user rows."""
+    """Return the gradient of the summed loss of some pairs, one tensor for each shared parameter.
+
+    With ``at_rows`` the first tensor is the gradient of the user rows, [users, D].
+    """
     tables = {id(table) for table in backbone.row_tables()[0]}
     shared = [parameter for parameter in backbone.shared_parameters() if id(parameter) not in tables]
     device = next(backbone.parameters()).device
@@ -103,7 +106,7 @@ def _gradient(
 
 
 def inner_products(gradients: Sequence[Sequence[Tensor]]) -> FloatArray:
-    """Gram matrix of gradients given as lists of tensors, float64 [K, K]; one without tensors is 0."""
+    """Return the Gram matrix of gradients, float64 [K, K]. A gradient without tensors counts as 0."""
     gram = np.zeros((len(gradients), len(gradients)))
     exact = [[one.cpu().double() for one in tensors] for tensors in gradients]  # not every device has float64
     for one, left in enumerate(exact):

@@ -73,11 +73,11 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
 
     @property
     def negatives(self) -> Negatives:
-        """The negatives of the loss; with peers none are sampled."""
+        """The negatives to sample for the loss: none with peers."""
         return Negatives(0, shared=True) if self.settings.peers else super().negatives
 
     def train_defaults(self) -> dict[str, Any]:
-        """Return a larger learning rate and less patience for softmax, which converges sooner."""
+        """Return a larger learning rate and less patience for softmax, which converges faster."""
         return {"lr": 4e-3, "patience": 5} if self.settings.loss == "softmax" else {}
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -132,7 +132,7 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
     def _inner_product_loss(self, batch: Batch, wanted: Tensor, users: Tensor, items: Tensor, **extras: Any) -> Tensor:
         """Return the whole loss for a backbone with inner products; ``wanted`` are the codes of the items."""
         settings = self.settings
-        # Peers occur as often as they are used, so their logits lack log popularity, whatever the propensity is.
+        # Popular items occur among the peers more often. Subtracting log popularity from the logits corrects this.
         missing = self.log_popularity[wanted] if settings.peers else None
         start = 0 if settings.peers else len(batch.items)
         if settings.peers or settings.batch_negatives:
@@ -160,7 +160,7 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
             users: representations of the users, [batch, D].
             items: representations of the positives and then of the negatives, [batch + ·, D].
             offset: propensity term of the same items.
-            batch: the codes.
+            batch: codes of the batch.
             user_weight: weights of the pairs in the gradient of shared parameters; they change neither the losses nor
                 the gradients of items.
         """
@@ -190,7 +190,7 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
         return (user * item[:count]).sum(-1), user @ item[start:].T
 
     def refresh_due(self, step: int, epoch_steps: int) -> bool:
-        """Whether this step starts an epoch, or is one of those that ``recluster_every`` asks for."""
+        """Return whether ``recluster_every`` requests a new clustering before this step."""
         every = self.settings.recluster_every
         return step % (epoch_steps if every == "epoch" else 1 if every == "batch" else every) == 0
 
@@ -215,7 +215,7 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
     def _weigh_batch(
         self, batch: Batch, users: Tensor, items: Tensor, offset: Tensor, rng: torch.Generator | None
     ) -> None:
-        """Set the weights from the gradients of one batch, whose rows have been read already."""
+        """Set the weights from the gradients of one batch, whose rows have already been read."""
         user, item, negatives = (one.cpu().numpy() for one in (batch.users, batch.items, batch.negatives.reshape(-1)))
         if self._closed_form:
             order = np.argsort(user, kind="stable")
@@ -263,7 +263,7 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
             )
 
     def _propensities(self, items: Tensor) -> FloatArray:
-        """Return S^g of all items, float64 [items]; with α = 0 it is that of the untrained network."""
+        """Return S^g of all items, float64 [items]. With α = 0 the network that gives it is untrained."""
         with torch.no_grad():
             values: Tensor = self.log_popularity if self.settings.propensity == "popularity" else self.propensity(items)
         found: FloatArray = values.cpu().double().numpy()

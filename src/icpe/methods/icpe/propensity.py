@@ -70,7 +70,7 @@ class PropensityOffset:
 
     @property
     def cost(self) -> float:
-        """What the variance of the last offsets adds to the loss."""
+        """The term that the variance of the last offsets adds to the loss."""
         return 0.0 if self._centred is None else self._shrink * float(self._centred.square().mean())
 
     @torch.no_grad()
@@ -81,7 +81,7 @@ class PropensityOffset:
         self._hidden = torch.mm(self._items, inner.T)
         offset = self._steps.activate(self._hidden, inner_bias, outer, outer_bias, self._alpha)
         if self._shrink:
-            # This must not be a view of the returned tensor, whose graph would keep this object alive and vice versa.
+            # This must not be a view of the returned tensor: its graph and this object would keep each other alive.
             sampled = offset[self._start :]
             self._centred = sampled - sampled.mean() if len(sampled) else None
         return offset if self._missing is None else offset.sub_(self._missing)
@@ -100,7 +100,7 @@ class PropensityOffset:
 
 
 class _Kernels:
-    """The arithmetic between the matrix products on the CPU, in one pass over the rows."""
+    """The operations between the matrix products on the CPU, in one pass over the rows."""
 
     @staticmethod
     def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
@@ -123,7 +123,7 @@ class _Kernels:
 
 
 class _Torch:
-    """The same arithmetic on other devices."""
+    """The same operations on other devices."""
 
     @staticmethod
     def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
@@ -135,13 +135,13 @@ class _Torch:
     def back(hidden: Tensor, outer: Tensor, grads: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Do the same as :class:`_Kernels`."""
         grads = grads * alpha
-        # torch's own derivative: torch.where over the same numbers takes sixteen times as long.
+        # This is the derivative that torch uses itself; torch.where would take sixteen times as long.
         made = torch.ops.aten.leaky_relu_backward(torch.outer(grads, outer[0]), hidden, _LEAK, True)
         return made, made.sum(0), torch.mv(hidden.T, grads)[None], grads.sum()[None]
 
 
 class _AsOne(torch.autograd.Function):
-    """The network as one operation of autograd."""
+    """The network as a single autograd operation."""
 
     @staticmethod
     def forward(ctx: Any, whole: PropensityOffset, items: Tensor, *parameters: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ class _AsOne(torch.autograd.Function):
 
 
 class Autoencoder(nn.Module):
-    """A short code of each item's representation (D – 32 – 8 – 32 – D), for clustering only.
+    """Autoencoder (D – 32 – 8 – 32 – D) that gives a short code of each item representation, for clustering only.
 
     It is trained a little further at each clustering. Its weights are buffers: they belong to the state of a run, but
     the optimiser of the run does not train them.
@@ -206,7 +206,7 @@ class Autoencoder(nn.Module):
 
     @staticmethod
     def _run(values: Tensor, numbers: list[Tensor], layers: int) -> Tensor:
-        """Apply the first layers; the code and the reconstruction are linear."""
+        """Return the output of the first layers. The layers of the code and of the reconstruction are linear."""
         for layer in range(layers):
             values = F.linear(values, numbers[2 * layer], numbers[2 * layer + 1])
             if layer % 2 == 0:
