@@ -61,6 +61,12 @@ def test_a_file_of_ones_own(tmp_path):
     assert effective(RunConfig(method={"preset": str(tmp_path / "mine.toml")})) == (7, 3, 0.5, 0.25, 2)
 
 
+def test_a_file_of_an_earlier_version(tmp_path):
+    """Settings that version 0.1 called otherwise keep their meaning."""
+    (tmp_path / "old.toml").write_text("[penalty.mf.method]\nc = 0.25\n", encoding="utf-8")
+    assert presets.find_preset(str(tmp_path / "old.toml"), "penalty", "mf")["method"] == {"strength": 0.25}
+
+
 def test_presets_of_the_method_come_first(shipped):
     update_presets(shipped / "presets" / "paper.toml", {"icpe": {"mf": {"method": {"loss": "softmax"}}}})
     assert find_preset("paper", "icpe", "mf")["method"]["loss"] == "bce"

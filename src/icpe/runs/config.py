@@ -216,7 +216,7 @@ def _collected(mistakes: list[str]) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        mistakes.append(str(error))
+        mistakes.extend(line for line in str(error).splitlines() if line not in mistakes)
 
 
 def _from_anywhere(key: str, value: Any) -> Any:

@@ -25,6 +25,7 @@ import tomli_w
 from icpe.errors import ConfigError
 from icpe.files import write_atomically
 from icpe.methods import METHODS
+from icpe.runs.earlier_versions import renamed
 
 SECTIONS = ("backbone", "method", "train")
 _HEADING = "# Settings found by `icpe tune`, for `icpe train --preset`. Tuning again replaces only what it tunes.\n\n"
@@ -64,7 +65,10 @@ def find_preset(name: str, method: str, backbone: str) -> dict[str, dict[str, An
     if found is None:
         known = ", ".join(f"{one} on {other}" for one, held in cells.items() for other in held) or "nothing yet"
         raise ConfigError(f"preset {name!r} has no settings for {method} on {backbone}; it has {known}")
-    return {section: dict(found[section]) for section in SECTIONS if section in found}
+    sections = {section: dict(found[section]) for section in SECTIONS if section in found}
+    if "method" in sections:
+        sections["method"] = renamed(method, sections["method"])  # a file may come from an earlier version
+    return sections
 
 
 def open_presets(name: str) -> Cells:

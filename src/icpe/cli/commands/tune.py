@@ -145,6 +145,10 @@ def _configs(dotted: dict[str, Any], methods: str, backbones: str, flags: dict[s
         raise ConfigError(
             "tuning evaluates NDCG@20 on validation with the seeds of --seeds; remove --evaluate.… and --train.seed"
         )
+    for name in parse_names(methods, METHODS):
+        METHODS.find(name)  # an error about --methods should not speak of --method
+    for name in parse_names(backbones, BACKBONES):
+        BACKBONES.find(name)
     rest = {"test_file": None, "seed": None, "depths": (), **flags}
     configs = [
         check_flags(dotted, make_config(dotted, method=method, backbone=backbone, **rest))
