@@ -99,7 +99,7 @@ class Trainer:
             IcpeError: the loss is not finite.
         """
         if not (self.position.done or any(one.requires_grad for one in self.method.parameters())):
-            self._look(on_evaluation, last=True)  # nothing to train: validate once
+            self._validate_and_decide(on_evaluation, last=True)  # nothing to train: validate once
         with _threads(None if self.method.backbone.parallel else 1):
             while not self.position.done:
                 self._run_epoch(on_step, on_evaluation)
@@ -118,13 +118,13 @@ class Trainer:
             self._step(sampled)
             last = self.position.step == self.steps
             if self.position.step % self._interval == 0 or last:
-                self._look(on_evaluation, last)
+                self._validate_and_decide(on_evaluation, last)
             if on_step is not None:
                 on_step(self.position)
             if self.position.done:
                 break
 
-    def _look(self, on_evaluation: Callable[[dict[str, Any]], None] | None, last: bool) -> None:
+    def _validate_and_decide(self, on_evaluation: Callable[[dict[str, Any]], None] | None, last: bool) -> None:
         """Validate, and decide whether training is done."""
         record = self._evaluate()
         self.position.done = last or self.position.stale >= self.settings.patience
@@ -194,24 +194,24 @@ class Trainer:
         }
         position.loss_sum, position.loss_steps = 0.0, 0
         if self._validate is None:
-            return self._explained(record)
+            return self._with_diagnostics(record)
         self.method.eval()
         with torch.no_grad():
-            record["valid"] = self._validated()
+            record["valid"] = self._validation_metrics()
         value = record["valid"][CRITERION]
         if value > position.best:
             position.best, position.best_step, position.stale = value, position.step, 0
             self._best = {name: tensor.clone() for name, tensor in self.method.state_dict().items()}
         else:
             position.stale += 1
-        return self._explained(record)
+        return self._with_diagnostics(record)
 
-    def _explained(self, record: dict[str, Any]) -> dict[str, Any]:
+    def _with_diagnostics(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record together with the diagnostics of the method."""
         shown = self.method.diagnostics() if isinstance(self.method, Diagnostics) else {}
         return {**record, self.method.name: shown} if shown else record
 
-    def _validated(self) -> dict[str, float]:
+    def _validation_metrics(self) -> dict[str, float]:
         """Return the metrics of the current scores, with the best ranking setting if the method offers several."""
         assert self._validate is not None
         method = self.method
