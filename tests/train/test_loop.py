@@ -12,6 +12,7 @@ from icpe.methods import Batch
 from icpe.testing import skewed_log
 from icpe.train import Position, Trainer, TrainSettings
 from icpe.train.abilities import RankingChoice
+from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=60, items=40, pairs=700)
 BACKBONES = {
@@ -120,8 +121,7 @@ def test_row_and_dense_optimisers_agree(loss, optimizer):
 def test_after_training_tables_are_read_normally():
     one = trainer(epochs=1)
     one.run()
-    drawn = next(iter(one._sampler.epoch(0)))
-    batch = Batch(*(torch.from_numpy(codes) for codes in (drawn.users, drawn.items, drawn.negatives)))
+    batch = Batch.of(next(Sampler(LOG, one.method.negatives, batch_size=50, seed=0).epoch(0)))
     torch.autograd.backward(one.method.loss(batch))
     assert one.method.backbone.user_table.grad.abs().sum() > 0
 
@@ -235,13 +235,13 @@ def test_the_end_is_always_validated():
 def test_steps_between_validations(batch_size, asked, interval):
     assert 250 < len(LOG) < 3000
     one = trainer(batch_size=batch_size, evaluate_every=asked)
-    assert one._interval == interval
+    assert one.evaluate_every == interval
 
 
 def test_at_most_3000_steps_between_validations():
     log = skewed_log(pairs=5000)
     assert len(log) > 3000
-    assert Trainer(Normal(MF(dim=2)), log, 0, TrainSettings(batch_size=1))._interval == 3000
+    assert Trainer(Normal(MF(dim=2)), log, 0, TrainSettings(batch_size=1)).evaluate_every == 3000
 
 
 def test_the_recorded_loss_is_the_mean_since_the_last_record():

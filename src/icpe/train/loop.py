@@ -60,6 +60,14 @@ class Trainer:
         seed: seed of everything random.
         settings: settings of the loop.
         validate: function that returns the metrics of a score table. Without it, training runs all epochs.
+
+    Attributes:
+        method: the method that is trained.
+        settings: settings of the loop.
+        device: device that the method is trained on.
+        steps: number of steps in all epochs.
+        evaluate_every: number of steps between validations.
+        position: progress of the run.
     """
 
     def __init__(
@@ -77,7 +85,7 @@ class Trainer:
         resample = method.sample if isinstance(method, CustomSampling) else None
         self._sampler = Sampler(train, method.negatives, settings.batch_size, seed, resample)
         self.steps = settings.epochs * self._sampler.steps
-        self._interval = settings.evaluate_every or min(3000, max(250, self._sampler.steps))
+        self.evaluate_every = settings.evaluate_every or min(3000, max(250, self._sampler.steps))
         name = settings.optimizer or method.backbone.default_optimizer
         self._optimizer = Optimizer(name, method, settings.lr, self.device)
         self.position = Position()
@@ -117,7 +125,7 @@ class Trainer:
         for sampled in self._sampler.epoch(epoch, first):
             self._step(sampled)
             last = self.position.step == self.steps
-            if self.position.step % self._interval == 0 or last:
+            if self.position.step % self.evaluate_every == 0 or last:
                 self._validate_and_decide(on_evaluation, last)
             if on_step is not None:
                 on_step(self.position)
