@@ -130,7 +130,7 @@ def test_rows_of_a_batch_are_rows_of_all(skewed, generator, monkeypatch, compile
         torch.testing.assert_close(one, two, rtol=0, atol=1e-13)
 
 
-def test_gradients_stay_as_they_are_in_later_steps(skewed, monkeypatch):
+def test_later_steps_do_not_change_gradients(skewed, monkeypatch):
     """Memory is reused, but never that of a gradient that is still in use."""
     monkeypatch.setattr(graph_module, "WORTH_COMPILING_PRODUCT", 0)
     backbone, held = model(skewed), []
@@ -181,7 +181,7 @@ def test_dropped_graph_is_right_on_average(log_of, generator):
 
 
 @pytest.mark.parametrize("keep", [0.05, 0.5, 0.9, 0.999])
-def test_masks_keep_the_share_they_should(keep, generator):
+def test_masks_keep_the_requested_share(keep, generator):
     mask = keep_mask(torch.empty(1000, 1003), keep, generator(1))
     assert mask.shape == (1000, 1003)
     assert mask.float().mean().item() == pytest.approx(keep, abs=5 * (keep * (1 - keep) / 1_003_000) ** 0.5)
@@ -212,6 +212,6 @@ def test_models_of_one_log_share_its_graph(skewed):
     assert one.graph is two.graph
 
 
-def test_a_log_without_pairs_leaves_the_start(log_of):
+def test_a_log_without_pairs_keeps_the_start_values(log_of):
     backbone = model(log_of([], 2, 3), layers=3)
     torch.testing.assert_close(torch.cat(backbone.reps()), tables(backbone) / 4)

@@ -52,7 +52,7 @@ def full_scores(model):
 
 @pytest.mark.parametrize("which", ["mf", "neumf", "lightgcn", "texts"])
 @pytest.mark.parametrize("hide_seen", [True, False])
-def test_lists_are_the_best_of_what_is_left(models, texts, which, hide_seen):
+def test_lists_are_the_best_unseen_items(models, texts, which, hide_seen):
     model = texts if which == "texts" else models[which]
     asked = [model.log.users[code] for code in (17, 3, 30)]
     lists = model.recommend(asked, n=7, hide_seen=hide_seen)
@@ -72,7 +72,7 @@ def test_lists_are_the_best_of_what_is_left(models, texts, which, hide_seen):
     assert hide_seen == (not known & set(lists.select("user_id", "item_id").rows()))
 
 
-def test_everybody(model):
+def test_all_users(model):
     lists = model.recommend(n=3)
     assert lists["user_id"].unique(maintain_order=True).to_list() == model.log.users.to_list()
     assert len(lists) == 3 * len(model.log.users)
@@ -96,7 +96,7 @@ def test_users_twice_or_none(model):
     assert none.dtypes == twice.dtypes
 
 
-def test_longer_than_what_is_left(model):
+def test_lists_longer_than_the_unseen_items(model):
     items = len(model.log.items)
     lists = model.recommend(n=500)
     left = items - model.log.user_counts
@@ -122,7 +122,7 @@ def test_allowed_and_excluded_items(model):
     assert len(model.recommend([3], items=some, exclude=some)) == 0
 
 
-def test_strangers(model):
+def test_unknown_users(model):
     asked = [3, 9999, 5, -1]
     with pytest.raises(DataError, match=re.escape("user 9999 is not in the training data (and 1 more)")):
         model.recommend(asked)
@@ -295,7 +295,7 @@ def test_fold_in_hides_and_ranks(models, name):
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_fold_in_leaves_the_model_as_it_was(models, name):
+def test_fold_in_does_not_change_the_model(models, name):
     model = models[name]
     before = {key: value.clone() for key, value in model.method.state_dict().items()}
     model.fold_in(model.log.items[:3])
@@ -303,7 +303,7 @@ def test_fold_in_leaves_the_model_as_it_was(models, name):
     assert all(parameter.grad is None for parameter in model.method.parameters()), "no gradients pile up in a service"
 
 
-def test_fold_in_finds_people_the_model_has_not_seen():
+def test_fold_in_recommends_what_new_users_like():
     """In a world with known tastes, new users get items that they like far more than the most popular items.
 
     The items they used next would be a poor measure: in that world they follow exposure, which favours popular items.

@@ -114,7 +114,7 @@ class Own(MF):
         self.extra = normal_table(self.items, 1, 0.1, rng)
 
 
-def test_a_backbone_of_ones_own(tmp_path):
+def test_a_user_defined_backbone(tmp_path):
     model = Normal(Own(power=3.0)).fit(skewed_log(users=20, items=15, pairs=150), epochs=1)
     model.save(tmp_path)
     with pytest.raises(ConfigError, match="unknown backbone 'own'.*--plugin"):
@@ -180,7 +180,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_damage_is_told(folder, case):
+def test_damage_is_reported(folder, case):
     damage, message = DAMAGE[case]
     damage(folder)
     before = contents(folder)
@@ -231,16 +231,16 @@ def test_a_save_that_is_killed_leaves_one_model_or_none(saved, tmp_path, monkeyp
     lists, replace = [model.recommend(n=5) for model in (old, new)], Path.replace
     assert not lists[0].equals(lists[1])
     outcomes = []
-    for die_at in range(1, 20):
-        folder = shutil.copytree(saved, tmp_path / f"{die_at}")
+    for kill_at in range(1, 20):
+        folder = shutil.copytree(saved, tmp_path / f"{kill_at}")
         done = []
 
-        def counted(self, target, done=done, die_at=die_at):
+        def counted(self, target, done=done, kill_at=kill_at):
             done.append(target)
-            if len(done) == die_at and not after:
+            if len(done) == kill_at and not after:
                 raise Killed
             replace(self, target)
-            if len(done) == die_at:
+            if len(done) == kill_at:
                 raise Killed
 
         with monkeypatch.context() as patch:

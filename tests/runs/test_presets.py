@@ -43,20 +43,20 @@ def test_a_data_set_has_settings_of_three_sections(shipped):
     assert effective(RunConfig(method={"preset": "songs"})) == (7, 3, 0.5, 0.25, 2)
 
 
-def test_what_is_said_wins_over_the_preset(shipped):
+def test_given_settings_override_the_preset(shipped):
     said = RunConfig(backbone={"dim": 9}, method={"preset": "songs", "reg": 0.0}, train={"lr": 0.125, "seed": 4})
     assert effective(said) == (9, 3, 0.0, 0.125, 2)
     assert said.expanded().method == {"negatives": 3, "reg": 0.0}
 
 
-def test_the_preset_wins_over_what_the_method_prefers(shipped):
+def test_the_preset_overrides_the_defaults_of_the_method(shipped):
     update_presets(shipped / "presets" / "songs.toml", {"icpe": {"mf": {"train": {"patience": 3}}}})
     config = RunConfig(method={"name": "icpe", "preset": "songs"})
     train = config.train_settings(config.make_method())
     assert (train.lr, train.patience) == (4e-3, 3)
 
 
-def test_a_file_of_ones_own(tmp_path):
+def test_a_file_of_the_user(tmp_path):
     update_presets(tmp_path / "mine.toml", {"normal": {"mf": CELL}})
     assert effective(RunConfig(method={"preset": str(tmp_path / "mine.toml")})) == (7, 3, 0.5, 0.25, 2)
 
@@ -83,12 +83,12 @@ def test_presets_of_the_method_come_first(shipped):
         (3, "normal", "mf", "has no preset '3'"),
     ],
 )
-def test_wrong_names_say_what_there_is(shipped, name, method, backbone, message):
+def test_errors_for_wrong_names_list_the_known_ones(shipped, name, method, backbone, message):
     with pytest.raises(ConfigError, match=message):
         RunConfig(method={"name": method, "preset": name}, backbone={"name": backbone}).make_method()
 
 
-def test_a_wrong_setting_in_a_preset_is_told(tmp_path):
+def test_a_wrong_setting_in_a_preset_is_reported(tmp_path):
     update_presets(tmp_path / "mine.toml", {"normal": {"mf": {"train": {"rate": 1}}}})
     config = RunConfig(method={"preset": str(tmp_path / "mine.toml")})
     with pytest.raises(ConfigError, match="has no setting 'rate'"):

@@ -26,17 +26,17 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def count_writes(monkeypatch, die_at=None, after=False):
+def count_writes(monkeypatch, kill_at=None, after=False):
     """Count the renames that end each write, and raise Killed before or after one of them."""
     done = []
     replace = Path.replace
 
     def counted(self, target):
         done.append(Path(target).name)
-        if len(done) == die_at and not after:
+        if len(done) == kill_at and not after:
             raise Killed
         moved = replace(self, target)
-        if len(done) == die_at:
+        if len(done) == kill_at:
             raise Killed
         return moved
 
@@ -52,24 +52,24 @@ def whole(config, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the rename", "after the rename"])
-def test_death_at_every_write(config, whole, tmp_path, monkeypatch, after):
+def test_a_kill_at_every_write(config, whole, tmp_path, monkeypatch, after):
     with monkeypatch.context() as patch:
         writes = count_writes(patch)
         Run(config, tmp_path / "counted").train()
     assert {"metrics.jsonl", "config.toml", "split.json", "state.json", "model.json", "result.json"} <= set(writes)
-    for die_at in range(1, len(writes) + 1):
-        folder = tmp_path / f"run-{die_at}"
+    for kill_at in range(1, len(writes) + 1):
+        folder = tmp_path / f"run-{kill_at}"
         with monkeypatch.context() as patch:
-            count_writes(patch, die_at, after)
+            count_writes(patch, kill_at, after)
             with pytest.raises(Killed):
                 Run(config, folder).train()
-        if after and writes[die_at - 1] == "result.json":
+        if after and writes[kill_at - 1] == "result.json":
             assert contents(folder) == contents(whole)
         Run(config, folder).train(resume=True)
-        assert contents(folder) == contents(whole), f"died at write {die_at}, {writes[die_at - 1]}"
+        assert contents(folder) == contents(whole), f"killed at write {kill_at}, {writes[kill_at - 1]}"
 
 
-def test_nothing_is_kept_without_a_folder(config, tmp_path, monkeypatch, whole):
+def test_nothing_is_written_without_a_folder(config, tmp_path, monkeypatch, whole):
     monkeypatch.chdir(tmp_path)
     result = Run(config).train()
     assert list(tmp_path.iterdir()) == []
@@ -78,7 +78,7 @@ def test_nothing_is_kept_without_a_folder(config, tmp_path, monkeypatch, whole):
     )
 
 
-def test_a_save_in_time_between_validations(config, whole, tmp_path):
+def test_checkpoints_between_validations(config, whole, tmp_path):
     """Checkpoints are also written between validations that are far apart; here after every step."""
     folder, seen = tmp_path / "run", []
 

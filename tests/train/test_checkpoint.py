@@ -29,7 +29,7 @@ def test_round_trip(tmp_path):
         assert tensors[name].dtype == value.dtype
 
 
-def test_nothing_there_is_no_error(tmp_path):
+def test_a_missing_checkpoint_is_no_error(tmp_path):
     assert load_checkpoint(tmp_path / "nowhere", WHO) is None
     assert load_checkpoint(tmp_path, WHO) is None
 
@@ -101,7 +101,7 @@ def cut_tensors(folder):
         (lambda folder: change_state(folder, tensors="state-8.safetensors"), "state-8.safetensors is damaged or missing"),
     ],
 )  # fmt: skip
-def test_damage_is_told_and_left_alone(tmp_path, damage, message):
+def test_damage_is_reported_and_nothing_is_changed(tmp_path, damage, message):
     save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
     damage(tmp_path)
     before = contents(tmp_path)

@@ -12,6 +12,7 @@ from icpe.methods import Batch
 from icpe.testing import skewed_log
 from icpe.train import Position, Trainer, TrainSettings
 from icpe.train.abilities import RankingChoice
+from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=60, items=40, pairs=700)
 BACKBONES = {
@@ -104,7 +105,7 @@ class Quiet(MF):
 
 @pytest.mark.parametrize("loss", ["bce", "bpr", "softmax"])
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
-def test_by_rows_or_dense(loss, optimizer):
+def test_row_and_dense_optimisers_agree(loss, optimizer):
     """A backbone that does not declare its row tables is trained densely, with the same result."""
     ends = []
     for kind in (MF, Quiet):
@@ -117,11 +118,10 @@ def test_by_rows_or_dense(loss, optimizer):
         torch.testing.assert_close(value, ends[1][name], rtol=1e-3, atol=1e-4)
 
 
-def test_after_training_the_tables_are_as_any_other():
+def test_after_training_tables_are_read_normally():
     one = trainer(epochs=1)
     one.run()
-    drawn = next(iter(one._sampler.epoch(0)))
-    batch = Batch(*(torch.from_numpy(codes) for codes in (drawn.users, drawn.items, drawn.negatives)))
+    batch = Batch.of(next(Sampler(LOG, one.method.negatives, batch_size=50, seed=0).epoch(0)))
     torch.autograd.backward(one.method.loss(batch))
     assert one.method.backbone.user_table.grad.abs().sum() > 0
 
@@ -135,7 +135,7 @@ def test_training_lowers_the_loss():
 
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
 @pytest.mark.parametrize("name", BACKBONES)
-def test_going_on_from_any_step_changes_nothing(name, optimizer):
+def test_resuming_at_any_step_changes_nothing(name, optimizer):
     def make():
         validate, _ = scripted([0.3, 0.5, 0.2, 0.4, 0.1, 0.2, 0.3])
         return trainer(Normal(BACKBONES[name]()), validate=validate, optimizer=optimizer, evaluate_every=8)
@@ -165,7 +165,7 @@ def test_going_on_from_any_step_changes_nothing(name, optimizer):
         assert second.position == whole.position
 
 
-def test_a_state_taken_later_is_another():
+def test_a_later_state_differs():
     """Check that the comparison above can fail."""
     first = trainer()
     run_until(first, 5)
@@ -200,7 +200,7 @@ def test_early_stopping_restores_the_best():
     assert len(asked) == 5
 
 
-def test_patience_counts_anew_after_a_better_one():
+def test_patience_restarts_after_an_improvement():
     validate, asked = scripted([0.1, 0.0, 0.2, 0.1, 0.1, 0.5])
     trainer(validate=validate, epochs=50, evaluate_every=2, patience=2).run()
     assert len(asked) == 5
@@ -235,13 +235,13 @@ def test_the_end_is_always_validated():
 def test_steps_between_validations(batch_size, asked, interval):
     assert 250 < len(LOG) < 3000
     one = trainer(batch_size=batch_size, evaluate_every=asked)
-    assert one._interval == interval
+    assert one.evaluate_every == interval
 
 
 def test_at_most_3000_steps_between_validations():
     log = skewed_log(pairs=5000)
     assert len(log) > 3000
-    assert Trainer(Normal(MF(dim=2)), log, 0, TrainSettings(batch_size=1))._interval == 3000
+    assert Trainer(Normal(MF(dim=2)), log, 0, TrainSettings(batch_size=1)).evaluate_every == 3000
 
 
 def test_the_recorded_loss_is_the_mean_since_the_last_record():
@@ -268,7 +268,7 @@ class Explodes(Normal):
         return value * float("nan") if self.calls == 4 else value
 
 
-def test_a_loss_that_is_no_number_names_step_and_rate():
+def test_a_loss_that_is_not_finite_names_step_and_rate():
     one = trainer(Explodes(MF(dim=4)), lr=0.25)
     with pytest.raises(IcpeError, match=re.escape("the loss is nan at step 4 with lr=0.25.")) as caught:
         one.run()
@@ -278,7 +278,7 @@ def test_a_loss_that_is_no_number_names_step_and_rate():
 
 
 @pytest.mark.parametrize("device", ["abacus", "cuda:99", "cpu:-2", "meta"])
-def test_devices_that_are_not_there(device):
+def test_missing_devices(device):
     with pytest.raises(ConfigError, match=f"device '{device}' is not available here; `icpe doctor` lists"):
         trainer(device=device)
 

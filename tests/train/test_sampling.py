@@ -64,7 +64,7 @@ def test_users_with_a_single_item_left_get_it():
         assert (batch.negatives[crowded] == 10).all()
 
 
-def test_negatives_are_uniform_over_the_others():
+def test_negatives_are_uniform_over_unused_items():
     """Chi-square test over the unused items of users with few and with many items, each at level 1/10,000."""
     log = log_of([1, 4, 8, 2, 6], items=12)
     sampler = Sampler(log, Negatives(40), 8, seed=5)
@@ -95,7 +95,7 @@ def test_shared_negatives():
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("batch_size", [1, 3, 50])
-def test_an_epoch_can_begin_anywhere(shared, batch_size):
+def test_an_epoch_can_start_at_any_step(shared, batch_size):
     negatives = Negatives(2, shared)
     whole = list(Sampler(LOG, negatives, batch_size, seed=4).epoch(1))
     fresh = Sampler(LOG, negatives, batch_size, seed=4)
@@ -107,7 +107,7 @@ def test_an_epoch_can_begin_anywhere(shared, batch_size):
     assert batch_size > 1 or len(whole) > STEPS_PER_BLOCK + 1, "the log is long enough to cross a block"
 
 
-def test_seed_and_epoch_decide():
+def test_seed_and_epoch_determine_batches():
     def batches(seed, epoch):
         return list(Sampler(LOG, Negatives(2), 10, seed).epoch(epoch))
 
@@ -125,7 +125,7 @@ def test_negatives_differ_from_block_to_block():
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_the_compiled_way_is_the_plain_way_bit_for_bit(count, monkeypatch):
+def test_compiled_and_plain_sampling_agree_bit_for_bit(count, monkeypatch):
     log = log_of([39, 30, 1, 20, 38], items=40)
     starts = np.concatenate([[0], np.cumsum(log.user_counts)])
     users = np.random.default_rng(0).integers(0, 5, 2000).astype(np.int32)
@@ -149,7 +149,7 @@ def test_items_from_random_bits():
 
 def test_a_user_who_has_used_everything():
     log = log_of([3, 5], items=5)
-    with pytest.raises(DataError, match=re.escape("user 1 has used all 5 items, so that no negative is left")):
+    with pytest.raises(DataError, match=re.escape("user 1 has used all 5 items, so no negative is left")):
         Sampler(log, Negatives(1), 4, seed=0)
     assert len(list(Sampler(log, Negatives(3, shared=True), 4, seed=0).epoch(0))) == 2
 
@@ -166,7 +166,7 @@ def test_negatives_from_all_items_may_be_seen():
     assert set(drawn.ravel().tolist()) == set(range(10))
 
 
-def test_a_method_may_draw_by_itself():
+def test_a_method_with_its_own_sampling():
     """The generator depends on the step only: it is the same wherever the epoch starts, and differs between steps."""
 
     def draw(drawn, epoch, rng):

@@ -115,14 +115,14 @@ class Model:
         ids = self.log.users if users is None else _series(users, self.log.users, "user")
         codes = positions(ids, self.log.users)
         allow = self._allowed(items, exclude)
-        strangers = ids.filter(pl.Series(codes < 0))
-        self._meet(strangers, unknown)
+        unknown_users = ids.filter(pl.Series(codes < 0))
+        self._handle_unknown(unknown_users, unknown)
         hide = [self.log] if hide_seen else []
         yield Lists.empty(n).to_frame(self.log.users, self.log.items)
         for lists in stream_top_n(self.scores, codes[codes >= 0].astype(np.int32), n, hide=hide, allow=allow):
             yield lists.to_frame(self.log.users, self.log.items)
-        if unknown == "popular" and len(strangers):
-            yield self._popular(strangers, n, allow)
+        if unknown == "popular" and len(unknown_users):
+            yield self._popular(unknown_users, n, allow)
 
     def score(self, users: Ids, items: Ids) -> FloatArray:
         """Return the scores of pairs, float32 [pairs]: the first user with the first item, and so on."""
@@ -225,17 +225,17 @@ class Model:
             raise DataError(f"{what} {asked[int(np.argmin(codes))]!r} is not in the training data")
         return codes
 
-    def _meet(self, strangers: pl.Series, unknown: Unknown) -> None:
-        if len(strangers) == 0:
+    def _handle_unknown(self, unknown_users: pl.Series, unknown: Unknown) -> None:
+        if len(unknown_users) == 0:
             return
-        said = f"user {strangers[0]!r} is not in the training data"
-        more = f" (and {len(strangers) - 1:,} more)" if len(strangers) > 1 else ""
+        message = f"user {unknown_users[0]!r} is not in the training data"
+        more = f" (and {len(unknown_users) - 1:,} more)" if len(unknown_users) > 1 else ""
         if unknown == "raise":
-            raise DataError(f"{said}{more}. Pass unknown='ignore' or 'popular', or use fold_in with a list of items")
+            raise DataError(f"{message}{more}. Pass unknown='ignore' or 'popular', or use fold_in with a list of items")
         if unknown == "warn":
-            warnings.warn(f"{said}{more}; left out", stacklevel=4)
+            warnings.warn(f"{message}{more}; left out", stacklevel=4)
 
-    def _popular(self, strangers: pl.Series, n: int, allow: IntArray | None) -> pl.DataFrame:
+    def _popular(self, unknown_users: pl.Series, n: int, allow: IntArray | None) -> pl.DataFrame:
         counts = self.log.item_counts.astype(np.float32)
         if allow is not None:
             forbidden = np.ones(len(counts), bool)
@@ -245,10 +245,10 @@ class Model:
         best = best[np.isfinite(counts[best])]
         return pl.DataFrame(
             {
-                col.USER: strangers.gather(np.repeat(np.arange(len(strangers)), len(best))),
-                col.ITEM: self.log.items.gather(np.tile(best, len(strangers))),
-                col.SCORE: np.tile(counts[best], len(strangers)),
-                col.RANK: np.tile(np.arange(1, len(best) + 1, dtype=np.int32), len(strangers)),
+                col.USER: unknown_users.gather(np.repeat(np.arange(len(unknown_users)), len(best))),
+                col.ITEM: self.log.items.gather(np.tile(best, len(unknown_users))),
+                col.SCORE: np.tile(counts[best], len(unknown_users)),
+                col.RANK: np.tile(np.arange(1, len(best) + 1, dtype=np.int32), len(unknown_users)),
             }
         )
 

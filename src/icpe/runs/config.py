@@ -196,7 +196,7 @@ class RunConfig:
     def effective(self, method: Method, settings: TrainSettings) -> dict[str, dict[str, Any]]:
         """Return all values in effect, including defaults, by section."""
         return {
-            "data": {key: _from_anywhere(key, value) for key, value in self.data.items()},
+            "data": {key: _with_absolute_path(key, value) for key, value in self.data.items()},
             "split": self.split,
             "backbone": {"name": method.backbone.name, **method.backbone.settings.as_dict()},
             # TOML has no null, so settings that are None are left out; the method chooses them again when it is loaded.
@@ -219,7 +219,7 @@ def _collected(mistakes: list[str]) -> Iterator[None]:
         mistakes.extend(line for line in str(error).splitlines() if line not in mistakes)
 
 
-def _from_anywhere(key: str, value: Any) -> Any:
+def _with_absolute_path(key: str, value: Any) -> Any:
     """Return a setting of ``[data]`` as it is written to the file. Paths become absolute."""
     if key not in _PATHS or not isinstance(value, str | Path) or (key == "source" and str(value) in CATALOGUE):
         return value

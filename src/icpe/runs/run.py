@@ -81,10 +81,10 @@ class Run:
             self.config.write(self.folder / CONFIG, method, settings)
             write_json(self.folder / SPLIT, parts.manifest)
         started = time.perf_counter()
-        with self._interrupts_between_steps(), self._checkpoint_named():
+        with self._interrupts_between_steps(), self._errors_name_checkpoint():
             trainer.run(
                 on_step=lambda position: self._after_step(trainer, identity, position),
-                on_evaluation=lambda record: self._note(trainer, identity, record),
+                on_evaluation=lambda record: self._record(trainer, identity, record),
             )
         return self._finish(trainer, parts, depths, identity, time.perf_counter() - started)
 
@@ -101,13 +101,17 @@ class Run:
             "validation data": parts.manifest["hashes"]["valid"],
             "seed": self.config.seed,
             "backbone": {"name": method.backbone.name, **method.backbone.settings.as_dict()},
-            "method": {"name": method.name, **_set(method.settings.as_dict())},
+            "method": {"name": method.name, **_without_none(method.settings.as_dict())},
             "train": settings,
         }
 
     def _open_folder(self, folder: Path, trainer: Trainer, identity: dict[str, Any], resume: bool) -> None:
         # The identity in the checkpoint went through JSON, where tuples became lists, so this one must too.
-        found = load_checkpoint(folder / CHECKPOINT, json.loads(json.dumps(identity)), _as_today) if resume else None
+        found = (
+            load_checkpoint(folder / CHECKPOINT, json.loads(json.dumps(identity)), _with_current_names)
+            if resume
+            else None
+        )
         kept: list[str] = []
         if resume and found is None and (folder / RESULT).exists():
             raise DataError(
@@ -134,7 +138,7 @@ class Run:
         text = "".join(f"{line}\n" for line in kept)
         write_atomically(folder / CURVE, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
 
-    def _note(self, trainer: Trainer, identity: dict[str, Any], record: dict[str, Any]) -> None:
+    def _record(self, trainer: Trainer, identity: dict[str, Any], record: dict[str, Any]) -> None:
         if self.on_evaluation is not None:
             self.on_evaluation(record)
         if self.folder is None:
@@ -176,7 +180,7 @@ class Run:
             signal.signal(signal.SIGINT, before)
 
     @contextmanager
-    def _checkpoint_named(self) -> Iterator[None]:
+    def _errors_name_checkpoint(self) -> Iterator[None]:
         """Add to the error of a failing run where its last checkpoint is."""
         try:
             yield
@@ -208,12 +212,12 @@ class Run:
         return {**result, "seconds": round(seconds, 3)}
 
 
-def _as_today(identity: dict[str, Any]) -> dict[str, Any]:
+def _with_current_names(identity: dict[str, Any]) -> dict[str, Any]:
     """Return the identity of a checkpoint with the present names of settings."""
     method = identity.get("method")
     if not isinstance(method, dict) or "name" not in method:
         return identity
-    return {**identity, "method": _set(renamed(method["name"], method))}
+    return {**identity, "method": _without_none(renamed(method["name"], method))}
 
 
 def _curve_until(path: Path, step: int) -> list[str]:
@@ -250,7 +254,7 @@ def _held_out(parts: Parts) -> dict[Part, Interactions]:
     return {"valid": parts.valid, "test": parts.test}
 
 
-def _set(values: dict[str, Any]) -> dict[str, Any]:
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that are not None. None means that the method or the validation chooses the value."""
     return {name: value for name, value in values.items() if value is not None}
 

@@ -60,6 +60,14 @@ class Trainer:
         seed: seed of everything random.
         settings: settings of the loop.
         validate: function that returns the metrics of a score table. Without it, training runs all epochs.
+
+    Attributes:
+        method: the method that is trained.
+        settings: settings of the loop.
+        device: device that the method is trained on.
+        steps: number of steps in all epochs.
+        evaluate_every: number of steps between validations.
+        position: progress of the run.
     """
 
     def __init__(
@@ -77,7 +85,7 @@ class Trainer:
         resample = method.sample if isinstance(method, CustomSampling) else None
         self._sampler = Sampler(train, method.negatives, settings.batch_size, seed, resample)
         self.steps = settings.epochs * self._sampler.steps
-        self._interval = settings.evaluate_every or min(3000, max(250, self._sampler.steps))
+        self.evaluate_every = settings.evaluate_every or min(3000, max(250, self._sampler.steps))
         name = settings.optimizer or method.backbone.default_optimizer
         self._optimizer = Optimizer(name, method, settings.lr, self.device)
         self.position = Position()
@@ -99,7 +107,7 @@ class Trainer:
             IcpeError: the loss is not finite.
         """
         if not (self.position.done or any(one.requires_grad for one in self.method.parameters())):
-            self._look(on_evaluation, last=True)  # nothing to train: validate once
+            self._validate_and_decide(on_evaluation, last=True)  # nothing to train: validate once
         with _threads(None if self.method.backbone.parallel else 1):
             while not self.position.done:
                 self._run_epoch(on_step, on_evaluation)
@@ -117,14 +125,14 @@ class Trainer:
         for sampled in self._sampler.epoch(epoch, first):
             self._step(sampled)
             last = self.position.step == self.steps
-            if self.position.step % self._interval == 0 or last:
-                self._look(on_evaluation, last)
+            if self.position.step % self.evaluate_every == 0 or last:
+                self._validate_and_decide(on_evaluation, last)
             if on_step is not None:
                 on_step(self.position)
             if self.position.done:
                 break
 
-    def _look(self, on_evaluation: Callable[[dict[str, Any]], None] | None, last: bool) -> None:
+    def _validate_and_decide(self, on_evaluation: Callable[[dict[str, Any]], None] | None, last: bool) -> None:
         """Validate, and decide whether training is done."""
         record = self._evaluate()
         self.position.done = last or self.position.stale >= self.settings.patience
@@ -194,24 +202,24 @@ class Trainer:
         }
         position.loss_sum, position.loss_steps = 0.0, 0
         if self._validate is None:
-            return self._explained(record)
+            return self._with_diagnostics(record)
         self.method.eval()
         with torch.no_grad():
-            record["valid"] = self._validated()
+            record["valid"] = self._validation_metrics()
         value = record["valid"][CRITERION]
         if value > position.best:
             position.best, position.best_step, position.stale = value, position.step, 0
             self._best = {name: tensor.clone() for name, tensor in self.method.state_dict().items()}
         else:
             position.stale += 1
-        return self._explained(record)
+        return self._with_diagnostics(record)
 
-    def _explained(self, record: dict[str, Any]) -> dict[str, Any]:
+    def _with_diagnostics(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record together with the diagnostics of the method."""
         shown = self.method.diagnostics() if isinstance(self.method, Diagnostics) else {}
         return {**record, self.method.name: shown} if shown else record
 
-    def _validated(self) -> dict[str, float]:
+    def _validation_metrics(self) -> dict[str, float]:
         """Return the metrics of the current scores, with the best ranking setting if the method offers several."""
         assert self._validate is not None
         method = self.method

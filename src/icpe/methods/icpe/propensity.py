@@ -34,7 +34,7 @@ class GlobalPropensity(nn.Module):
     def forward(self, items: Tensor) -> Tensor:
         """Return the propensities of representations, [..., D] → [...]."""
         rows, whole = items.reshape(-1, items.shape[-1]), PropensityOffset(self, 1.0)
-        propensity: Tensor = _AsOne.apply(whole, rows, *whole.parameters)  # type: ignore[no-untyped-call]
+        propensity: Tensor = _PropensityFunction.apply(whole, rows, *whole.parameters)  # type: ignore[no-untyped-call]
         return propensity.view(items.shape[:-1])
 
 
@@ -140,7 +140,7 @@ class _Torch:
         return made, made.sum(0), torch.mv(hidden.T, grads)[None], grads.sum()[None]
 
 
-class _AsOne(torch.autograd.Function):
+class _PropensityFunction(torch.autograd.Function):
     """The network as a single autograd operation."""
 
     @staticmethod
