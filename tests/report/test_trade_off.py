@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icpe import DataError
-from icpe.methods import METHODS
+from icpe.methods import METHODS, Normal
 from icpe.report.figures.labels import place_labels
 from icpe.report.figures.style import GREY, HEAD, NICHE, PALETTE, method_styles
 from icpe.report.figures.svg import inline_svg
@@ -106,9 +106,10 @@ def test_nothing_to_draw_is_an_error(arguments, message):
 
 
 def test_every_method_has_its_own_colour_in_every_figure():
-    styles = dict(zip(METHODS, method_styles(list(METHODS)), strict=True))
+    names = [name for name, one in METHODS.items() if one.__module__.startswith("icpe.")]
+    styles = dict(zip(names, method_styles(names), strict=True))
     colours = [style.colour for style in styles.values()]
-    assert len(set(colours)) == len(METHODS)
+    assert len(set(colours)) == len(names) == 17
     assert not {HEAD, NICHE, GREY} & set(colours)
     assert len(set(map(str.lower, PALETTE))) == len(PALETTE)
     some = ["icpe", "dice", "normal"]
@@ -119,6 +120,16 @@ def test_repeated_and_own_methods_get_free_styles():
     found = method_styles(["icpe", "icpe", "mine", "normal", "mine"])
     assert len({style.colour for style in found}) == 5
     assert [found[0], found[3]] == method_styles(["icpe", "normal"])
+
+
+def test_methods_of_plugins_do_not_use_up_the_colours():
+    """Registered in another test or by a user: the styles of built-in methods stay, and none is given twice."""
+    before = method_styles(["icpe", "normal"])
+    for number in range(6):
+        METHODS.add(type(f"Plugin{number}", (Normal,), {"name": f"plugin{number}", "__module__": "plugins"}))
+    found = method_styles(["icpe", "icpe", "plugin5", "normal", "plugin0"])
+    assert [found[0], found[3]] == before
+    assert len({style.colour for style in found}) == 5
 
 
 def test_points_have_the_colours_of_their_methods():

@@ -52,9 +52,15 @@ def method_styles(methods: Sequence[str]) -> list[Style]:
     """
     from icpe.methods import METHODS  # late: figures of logs and audits do without the methods
 
-    known = [*_FIRST, *(name for name in METHODS if name not in _FIRST)]
+    # Methods of plugins have no fixed place: there may be more of them than colours.
+    built_in = [name for name, one in METHODS.items() if one.__module__.partition(".")[0] == "icpe"]
+    known = [*_FIRST, *(name for name in built_in if name not in _FIRST)]
+    reserved = {known.index(name) for name in methods if name in known}
+    # Free are the colours of no built-in method, then those of built-in methods that this figure does not show.
+    spare = [*range(len(known), len(PALETTE)), *(place for place in range(len(known)) if place not in reserved)]
+    free = iter([*spare, *range(len(PALETTE), len(PALETTE) + len(methods))])
     taken: list[int] = []
     for name in methods:
-        own = known.index(name) if name in known else len(known)
-        taken.append(own if own not in taken and own < len(known) else max([len(known), *(one + 1 for one in taken)]))
+        own = known.index(name) if name in known else None
+        taken.append(next(free) if own is None or own in taken else own)
     return [position_style(position) for position in taken]
