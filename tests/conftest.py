@@ -1,15 +1,17 @@
 """Fixtures every test may use: the real data sets, where they are, and a small log of known content."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from icpe import Interactions
+from icpe.backbones import BACKBONES
 from icpe.cli import run
 from icpe.data.readers import delimited
+from icpe.methods import METHODS
 from icpe.testing import skewed_log
 
 
@@ -17,6 +19,16 @@ from icpe.testing import skewed_log
 def one_thread() -> None:
     """Steps on toy data are too small to share: threads that wait for each other only cost time."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def own_registries() -> Iterator[None]:
+    """What a test registers is forgotten after it, so that no test depends on the order of others."""
+    before = [(registry, set(registry)) for registry in (METHODS, BACKBONES)]
+    yield
+    for registry, names in before:
+        for name in set(registry) - names:
+            registry.remove(name)
 
 
 @pytest.fixture(scope="session")

@@ -64,6 +64,10 @@ class Registry(Mapping[str, Kind]):
             raise ConfigError(f"{self.kind} {name!r} already exists in icpe; give {one.__name__} another name")
         self._known[name] = one
 
+    def remove(self, name: str) -> None:
+        """Forget a class that :meth:`add` or an entry point has provided."""
+        del self._known[name]
+
 
 def _name(one: type) -> str:
     name = getattr(one, "name", None)

@@ -10,6 +10,7 @@ import importlib.util
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 from icpe.backbones import BACKBONES, Backbone
 from icpe.errors import ConfigError
@@ -38,8 +39,16 @@ def _load_file(path: Path) -> None:
     path = path.absolute()
     # The name depends on the path, so that two plugins of the same file name do not replace each other.
     name = f"icpe_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    if name in sys.modules:
-        return
+    module = sys.modules.get(name) or _import_file(name, path)
+    own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
+    found = [one for one in own if issubclass(one, Backbone | Method) and isinstance(getattr(one, "name", None), str)]
+    if not found:
+        raise ConfigError(f"plugin {path} defines no subclass of icpe.Backbone or icpe.Method with a name")
+    for one in found:
+        _register(one)
+
+
+def _import_file(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise ConfigError(f"plugin {path} is not a Python file; expected a path such as my_method.py")
@@ -50,13 +59,7 @@ def _load_file(path: Path) -> None:
     except Exception as error:
         del sys.modules[name]
         raise ConfigError(f"plugin {path} cannot be loaded: {type(error).__name__}: {error}") from error
-    own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
-    found = [one for one in own if issubclass(one, Backbone | Method) and isinstance(getattr(one, "name", None), str)]
-    if not found:
-        del sys.modules[name]
-        raise ConfigError(f"plugin {path} defines no subclass of icpe.Backbone or icpe.Method with a name")
-    for one in found:
-        _register(one)
+    return module
 
 
 def _register(one: type[Backbone] | type[Method]) -> None:
