@@ -16,7 +16,7 @@ from icpe.cli import run
 from icpe.report.figures.icpe import cosines, gradient_norms, weights
 from icpe.report.figures.svg import inline_svg
 from icpe.report.pages.audit import audit_report
-from icpe.report.pages.runs import run_report, runs_report, write_runs_page
+from icpe.report.pages.runs import runs_report, write_runs_page
 from icpe.report.results import group_columns, run_columns
 from icpe.report.sentences import best_step_notes, headline
 from icpe.runs.record import read_runs
@@ -128,7 +128,7 @@ def test_a_changing_number_of_clusters_is_drawn():
 
 def test_a_run_without_validation_and_test(folder, tmp_path):
     assert run(["train", "--train", str(folder / "log.csv"), *QUICK, "-o", str(tmp_path / "run")]) == 0
-    text = run_report(tmp_path / "run").read_text()
+    text = runs_report([tmp_path / "run"], tmp_path / "report.html").read_text()
     assert "Nothing was measured" in text
     assert "Nothing was validated" in text
 

@@ -80,11 +80,6 @@ class Channels(Backbone):
         first, second = rows.chunk(2, -1)
         return first, second
 
-    def both_scores(self, z_user: Tensor, z_item: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of each channel, [..., 2·D] × [..., 2·D] → [...] and [...]."""
-        (user, other_user), (item, other_item) = self.split(z_user), self.split(z_item)
-        return self.first.score(user, item), self.second.score(other_user, other_item)
-
     def interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:
         """Return the concatenated interaction vectors of both channels."""
         (user, other_user), (item, other_item) = self.split(z_user), self.split(z_item)

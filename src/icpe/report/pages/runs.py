@@ -18,20 +18,6 @@ from icpe.runs.record import RunRecord, read_runs
 NAME = "report.html"
 
 
-def run_report(folder: Path | str, users: Sequence[str] = ()) -> Path:
-    """Write ``report.html`` into the folder of a finished run; returns its path.
-
-    Args:
-        folder: Folder of the run.
-        users: Ids of the users whose lists are shown, as text; three typical users by default.
-
-    Raises:
-        DataError: The folder contains no finished run, or a user is unknown.
-        ConfigError: matplotlib is not installed.
-    """
-    return runs_report([folder], Path(folder) / NAME, users)
-
-
 def runs_report(runs: Sequence[Path | str], path: Path | str, users: Sequence[str] = ()) -> Path:
     """Write a page about finished runs of the same split; returns its path.
 
