@@ -28,6 +28,8 @@ from icpe.metrics import evaluate
 from icpe.ranking.tables import DotScores, ScoreTable
 from icpe.report.figures import GREY, HEAD, NICHE, save_figure
 from icpe.train import Trainer, TrainSettings
+from icpe.train.loop import Validation
+from icpe.train.method import TrainingMethod
 
 LAYERS, TEMPERATURE, NEGATIVES = 2, 0.09, 2048
 POWER = 0.25  # `norm_power`: of an item's length in the score; 0 is the cosine
@@ -61,10 +63,11 @@ def run(train: Interactions, held: Interactions, out: Path) -> list[dict[str, An
 
     trained = method()
 
-    def judge(scores: ScoreTable) -> dict[str, float]:
-        values = evaluate(scores, held, train).values
+    def judge(method: TrainingMethod, last_share: float | None = None) -> Validation:
+        values = evaluate(method.scores(), held, train).values
         cosine = evaluate(cosines(trained), held, train).values
-        return values | {f"cosine_{name}": cosine[name] for name in AIM}
+        metrics = values | {f"cosine_{name}": cosine[name] for name in AIM}
+        return Validation(values["ndcg@20"], metrics, None, values["apt@20"])
 
     def note(record: dict[str, Any]) -> None:
         shown = [*AIM, "recall_niche@20", *(f"cosine_{name}" for name in AIM)]

@@ -186,7 +186,7 @@ def test_beta_is_a_short_form(icpe, runs, verb):
         ("icpe", ["--method.bta", "1"], "--method.bta.*did you mean --method.beta"),
         ("icpe", ["--method.alpha", "1"], "--method.alpha"),
         ("icpe", ["--method.beta", "much"], "--method.beta is 'much'; expected a number"),
-        ("popularity", ["--method.beta", "1"], "--method.beta.*'popularity'"),
+        ("popularity", ["--method.strength", "1"], "--method.strength.*'popularity'"),
         ("icpe", ["--train.lr", "1"], "no such option.*--train.lr"),
     ],
 )
@@ -198,8 +198,8 @@ def test_wrong_ranking_settings_name_the_flag(icpe, runs, method, flags, message
 
 
 def test_ranking_flags_complete_by_the_run(runs):
-    assert complete("evaluate", runs / "icpe", "--method.b") == ["--method.beta"]
-    assert complete("evaluate", runs / "popularity", "--method.b") == []
+    assert complete("evaluate", runs / "icpe", "--method.") == ["--method.beta", "--method.trend"]
+    assert complete("evaluate", runs / "popularity", "--method.") == ["--method.beta"]
 
 
 def test_the_flags_of_the_documentation_exist(icpe):

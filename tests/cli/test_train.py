@@ -35,6 +35,8 @@ FILES = {
     "result.json",
     "model.safetensors",
     "model.json",
+    "front.parquet",
+    "front_test.parquet",
     "users.parquet",
     "items.parquet",
     "seen.parquet",

@@ -19,6 +19,7 @@ WORKFLOW = [
     "data",
     "split",
     "train",
+    "dial",
     "evaluate",
     "recommend",
     "report",

@@ -17,7 +17,8 @@ from icpe.compare.study_file import read_cells
 from icpe.errors import ConfigError, DataError
 from icpe.methods import METHODS, Normal
 from icpe.runs.config import RunConfig
-from icpe.runs.run import Run, evaluate_run
+from icpe.runs.run import Run
+from icpe.runs.saved import evaluate_run
 from icpe.testing import skewed_log
 
 FILES = {

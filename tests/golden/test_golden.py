@@ -1,5 +1,8 @@
 """Short trainings give the test metrics they gave before.
 
+They leave the dial at rest, and those of ICPE keep its first defaults, so that the numbers show a change of training
+and not of what is chosen after it.
+
 Another processor or linear-algebra library rounds differently. Measured with torch, OpenBLAS and numba held to generic
 SSE code, twenty of the trainings keep their metrics to 2e-5; those of ICPE move, because items near the border of two
 clusters change sides: by 0.7 % on MF, 0.2 % on LightGCN, 2 % (``paper``) and 16 % (default) on NeuMF. The tolerances in

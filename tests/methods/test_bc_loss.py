@@ -29,6 +29,7 @@ from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
 from icpe.train import Trainer, TrainSettings
 from icpe.train.batch import Batch
+from icpe.train.loop import Validation
 
 LOG = skewed_log(users=40, items=30, pairs=400)
 EVERYBODY = np.arange(len(LOG.users), dtype=np.int32)
@@ -326,9 +327,10 @@ def test_scores_of_both_kinds(backbone):
 def test_the_score_is_chosen_at_validations(liked, set_to):
     method, tried = BCLoss(MF(dim=4), negatives=4, rank_by=set_to), []
 
-    def validate(table):
+    def validate(validated, last_share=None):
+        assert validated is method
         tried.append(method.ranks_by)
-        return {"ndcg@20": float(method.ranks_by == liked)}
+        return Validation(float(method.ranks_by == liked), {}, None, 0.0)
 
     Trainer(method, LOG, 0, TrainSettings(epochs=1, batch_size=100, evaluate_every=2), validate).run()
     assert method.ranks_by == (set_to or liked)

@@ -23,6 +23,7 @@ from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, check_method
 from icpe.train import Trainer, TrainSettings
 from icpe.train.batch import Batch
+from icpe.train.loop import Validation
 from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=40, items=30, pairs=400)
@@ -501,18 +502,13 @@ def test_ranking_by_interest_is_the_first_channel(make):
 
 def test_validation_chooses_what_ranks():
     def trained(better, **settings):
+        def validate(method, last_share=None):
+            """A validation that likes only one of the two."""
+            length = method.scores().user_vectors.shape[1]
+            return Validation(float(length == {"interest": 2, "total": 4}[better]), {}, None, 0.0)
+
         method = DICE(MF(dim=4, init_std=0.5), **settings)
-        trainer = Trainer(
-            method,
-            LOG,
-            0,
-            TrainSettings(batch_size=64, epochs=1),
-            # A validation that likes only one of the two.
-            validate=lambda table: {
-                "ndcg@20": float(table.user_vectors.shape[1] == {"interest": 2, "total": 4}[better])
-            },
-        )
-        trainer.run()
+        Trainer(method, LOG, 0, TrainSettings(batch_size=64, epochs=1), validate).run()
         return method
 
     assert trained("interest").ranks_by == "interest"
@@ -562,13 +558,13 @@ def test_half_the_width_has_as_many_parameters_as_normal():
 
 def test_settings_that_the_data_decide_are_left_open_and_the_defaults_are_searched():
     settings = DICE(MF()).settings.as_dict()
-    assert {name for name, value in settings.items() if value is None} == {"margin", "conformity_weight", "rank_by"}
-    given = {"margin": 3.0, "conformity_weight": 0.2, "rank_by": "total"}
+    given = {"margin": 3.0, "conformity_weight": 0.2, "rank_by": "total", "beta": 0.5}
+    assert {name for name, value in settings.items() if value is None} == set(given)
     assert DICE(MF(), **given).settings.as_dict() == settings | given
     searched = DICE.Settings.search_space()
     assert set(searched) == {"interest_weight", "discrepancy_weight", "decay", "margin_scale"}
     assert all(settings[name] in values for name, values in searched.items())
-    assert [one.name for one in DICE.Settings.declared() if one.ranking] == ["rank_by"]
+    assert [one.name for one in DICE.Settings.declared() if one.ranking] == ["beta", "rank_by"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from icpe.backbones.base import Backbone
 from icpe.methods import Batch, InBatch
 from icpe.methods._parts import closed_form
 from icpe.methods.icpe.propensity import Autoencoder, GlobalPropensity, PropensityOffset, _Kernels, _Torch
+from icpe.recommender import Model
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import check_method
@@ -86,32 +87,38 @@ def some_batch(method, size=64, seed=0):
     return Batch(users, items, torch.from_numpy(rng.integers(0, len(LOG.items), shape)))
 
 
+def prior(strength):
+    """κ·log(n_i / mean n), rounded to float32 as the method keeps it."""
+    counts = np.maximum(LOG.item_counts, 1)
+    return torch.from_numpy(np.float32(strength) * np.log(counts / counts.mean()).astype(np.float32)).double()
+
+
 def positive_losses(method, users, items, z_user, z_item, negatives):
     """ℓ⁺ from the formulas, for the paper's symbols; nothing of the method but its parameters is used."""
-    net = method.propensity
+    net, alpha = method.propensity, method.settings.alpha
+    fixed = prior(method.settings.strength)
 
-    def propensity(rows):
+    def term(rows, codes):
         hidden = rows @ net.inner.T + net.inner_bias
         hidden = torch.where(hidden > 0, hidden, 0.01 * hidden)
-        return hidden @ net.outer[0] + net.outer_bias[0]
+        return fixed[codes] + alpha * (hidden @ net.outer[0] + net.outer_bias[0])
 
-    alpha = method.settings.alpha
     mine, theirs = z_user[users], z_item[items]
     if method.settings.loss == "bce":
-        score = (1 - alpha) * method.backbone.score(mine, theirs) + alpha * propensity(theirs)
+        score = (1 - alpha) * method.backbone.score(mine, theirs) + term(theirs, items)
         return -torch.log(torch.sigmoid(score))
     others = z_item[negatives]
 
-    def logits(left, right):
+    def logits(left, right, codes):
         if isinstance(method.backbone, MF | LightGCN):
             length = left.norm(dim=-1) * right.norm(dim=-1)
             own = (left * right).sum(-1) / length
         else:
             own = method.backbone.score(left, right)
-        return (1 - alpha) * own / method.settings.temperature + alpha * propensity(right)
+        return (1 - alpha) * own / method.settings.temperature + term(right, codes)
 
-    positive = torch.exp(logits(mine, theirs))
-    negative = torch.exp(logits(mine[:, None], others[None].expand(len(mine), -1, -1))).sum(1)
+    positive = torch.exp(logits(mine, theirs, items))
+    negative = torch.exp(logits(mine[:, None], others[None].expand(len(mine), -1, -1), negatives)).sum(1)
     return -torch.log(positive / (positive + negative))
 
 
@@ -186,6 +193,7 @@ def test_one_backward_equals_two_separate_losses(backbone, loss):
         if loss == "bce":
             rows = items[batch.negatives]
             score = 0.7 * method.backbone.score(users[batch.users][:, None], rows) + 0.3 * method.propensity(rows)
+            score = score + prior(method.settings.strength)[batch.negatives]
             total = total - torch.log(1 - torch.sigmoid(score)).mean()
         return total
 
@@ -242,8 +250,8 @@ def test_uniform_bounds_that_leave_no_freedom_equal_no_weights(loss):
 @each_backbone
 def test_without_propensity_and_weights_it_is_normal(backbone, loss):
     plain = trained(Normal(backbone(), loss=loss, reg=1e-3))
-    same(trained(ICPE(backbone(), loss=loss, alpha=0.0, weights_on="none", reg=1e-3)), plain)
-    other = trained(ICPE(backbone(), loss=loss, alpha=0.5, weights_on="none", reg=1e-3))
+    same(trained(ICPE(backbone(), loss=loss, alpha=0.0, strength=0.0, weights_on="none", reg=1e-3)), plain)
+    other = trained(ICPE(backbone(), loss=loss, alpha=0.5, strength=0.0, weights_on="none", reg=1e-3))
     assert any(not torch.allclose(other[name], plain[name], atol=1e-4) for name in plain)
 
 
@@ -251,17 +259,62 @@ def test_without_propensity_and_weights_it_is_normal(backbone, loss):
 @each_backbone
 def test_factual_scores_rank_as_the_scores_of_training(backbone, loss):
     """β = 1 is the ablation w/o CI: Ŷ up to a factor."""
-    method = built(backbone, loss=loss, beta=1.0)
+    model = Model(built(backbone, loss=loss, beta=0.0), LOG)
+    method = model.method
     everybody, everything = np.arange(len(LOG.users)), torch.arange(len(LOG.items))
+    table = model.adjusted(beta=1.0).scores.block(everybody, 0, len(LOG.items))
+    own = model.scores.block(everybody, 0, len(LOG.items))
     with torch.no_grad():
-        table = method.scores().block(everybody, 0, len(LOG.items))
-        method.settings = method.settings.replace(beta=0.0)
-        own = method.scores().block(everybody, 0, len(LOG.items))
         offset = method.offset(method.backbone.reps()[1], everything).numpy()
     unit = method.settings.temperature if loss == "softmax" else 1.0
     factual = (1 - method.settings.alpha) * own / unit + offset
     assert np.allclose((1 - method.settings.alpha) * table / unit, factual, atol=1e-5)
     assert not np.allclose(table, own, atol=1e-3)
+
+
+@each_backbone
+def test_propensity_term_is_popularity_plus_the_network(backbone):
+    """κ·log(n_i / mean n) + α·network, and either part alone."""
+    everything = torch.arange(len(LOG.items))
+    method, paper, fixed = (
+        built(backbone, **one)
+        for one in ({"strength": 0.6}, {"strength": 0.0}, {"strength": 0.6, "propensity": "popularity"})
+    )
+    with torch.no_grad():
+        items = method.backbone.reps()[1]
+        network = _two_layers(items, *method.propensity.parameters())
+        found, learned, known = (one.offset(items, everything) for one in (method, paper, fixed))
+        shown = torch.from_numpy(method._propensities(items))
+    torch.testing.assert_close(found, 0.3 * network + prior(0.6))
+    torch.testing.assert_close(learned, 0.3 * network)
+    torch.testing.assert_close(known, prior(0.6))
+    torch.testing.assert_close(0.3 * shown, found)  # clusters and diagnostics see the whole S^g
+
+
+@each_loss
+@each_backbone
+def test_closed_form_of_the_whole_propensity_equals_autograd(backbone, loss, monkeypatch):
+    results = []
+    for enabled in (True, False):
+        monkeypatch.setattr(closed_form, "ENABLED", enabled)
+        method = built(backbone, loss=loss, strength=0.6, shrink=0.3)
+        value = method.loss(some_batch(method))
+        grads = torch.autograd.grad(value, list(method.parameters()), allow_unused=True)
+        results.append([value.detach(), *(grad for grad in grads if grad is not None)])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-12)
+
+
+def test_models_without_a_saved_prior_keep_their_propensity():
+    """Early versions used the strength only where the propensity was fixed."""
+    everything = torch.arange(len(LOG.items))
+    for settings, strength in (({}, 0.0), ({"propensity": "popularity"}, 1.0)):
+        old, new = built(BACKBONES["mf"], strength=strength, **settings), built(BACKBONES["mf"], **settings)
+        state = {name: value for name, value in old.state_dict().items() if name != "prior"}
+        new.load_state_dict(state)
+        with torch.no_grad():
+            items = new.backbone.reps()[1]
+            torch.testing.assert_close(new.offset(items, everything), old.offset(items, everything))
 
 
 def test_beta_moves_lists_between_niche_and_head():
@@ -273,7 +326,7 @@ def test_beta_moves_lists_between_niche_and_head():
         lists = model.adjusted(beta=beta).recommend(n=10)
         means.append(np.mean([popular[item] for item in lists["item_id"]]))
     assert means[0] < means[1] < means[2]
-    assert model.method.settings.beta == 0.0  # the model itself stays
+    assert model.beta == 0.0  # the model itself stays
 
 
 def test_clusters_follow_popularity_on_the_demo_world():
@@ -453,6 +506,7 @@ def test_shrinking_adds_the_variance_of_the_offsets(backbone, settings, monkeypa
     method, plain, plain_grads = results(0.0)
     _, found, grads = results(0.7)
     offsets = method.offset(method.backbone.reps()[1][drawn.reshape(-1)], drawn.reshape(-1))
+    offsets = offsets - prior(method.settings.strength)[drawn.reshape(-1)]  # the learned part alone
     cost = 0.7 * ((offsets - offsets.mean()) ** 2).mean()
     torch.testing.assert_close(found, plain + cost.detach())
     expected = torch.autograd.grad(cost, list(method.parameters()), allow_unused=True)
@@ -498,14 +552,15 @@ def test_peers_with_fixed_propensity_are_the_in_batch_softmax(backbone):
 @pytest.mark.parametrize("weights_on", ["all", "shared", "none"])
 def test_peers_by_hand(weights_on):
     """A learned S^g, cluster weights and a group that is not full, from the formula; S^n + S^g less log popularity."""
-    method = built(BACKBONES["mf"], peers=3, weights_on=weights_on, alpha=0.3, shrink=0.2)
+    method = built(BACKBONES["mf"], peers=3, weights_on=weights_on, alpha=0.3, strength=0.6, shrink=0.2)
     method.double()
     method.clusters.item_weight.copy_(torch.linspace(0.5, 1.5, len(method.clusters.item_weight)))
     users, items = torch.tensor([0, 1, 2, 3, 4]), torch.tensor([5, 6, 5, 8, 9])
     tables = [one.detach().clone().requires_grad_() for one in method.backbone.reps()]
     cosine = F.normalize(tables[0][users], dim=1) @ F.normalize(tables[1][items], dim=1).T
     propensity = 0.3 * method.propensity(tables[1][items])
-    logits = (0.7 / method.settings.temperature * cosine + propensity - method.log_popularity[items]).exp()
+    fixed = prior(0.6)[items] - prior(1)[items]
+    logits = (0.7 / method.settings.temperature * cosine + propensity + fixed).exp()
     apart = (items[:, None] != items) & (torch.arange(5)[:, None] // 3 == torch.arange(5) // 3)
     own = logits.diagonal()
     losses = -(own / (own + (logits * apart).sum(1))).log()

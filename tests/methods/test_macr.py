@@ -18,6 +18,7 @@ from icpe.testing.logs import skewed_log
 from icpe.testing.methods import SMALL, block_log, check_method
 from icpe.train import Trainer, TrainSettings
 from icpe.train.batch import Batch
+from icpe.train.loop import Validation
 
 LOG = skewed_log(users=40, items=30, pairs=400)
 EVERYBODY = np.arange(len(LOG.users), dtype=np.int32)
@@ -227,9 +228,10 @@ def run_to(best, **settings):
     """Return a method after a run whose validation prefers one strength, and the strengths tried at each validation."""
     method, tried = MACR(MF(dim=4), **settings), [[]]
 
-    def validate(table):
+    def validate(validated, last_share=None):
+        assert validated is method
         tried[-1].append(method.strength)
-        return {"ndcg@20": -abs(method.strength - best)}
+        return Validation(-abs(method.strength - best), {}, None, 0.0)
 
     trainer = Trainer(method, LOG, 0, TrainSettings(epochs=4, batch_size=100, evaluate_every=3), validate)
     trainer.run(on_evaluation=lambda _: tried.append([]))

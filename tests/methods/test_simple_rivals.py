@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from icpe import ICPE, MF, ConfigError, Interactions, LightGCN, NeuMF, Normal, load
 from icpe.methods import Batch, InBatch, LogitAdjustment, PopularityPenalty
 from icpe.methods.in_batch import in_batch_softmax
-from icpe.recommender.fitting import validator
+from icpe.recommender.validation import validator
 from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import check_method
@@ -73,9 +73,9 @@ def niche_valid(items):
 
 @pytest.mark.parametrize("loss", ["bce", "softmax"])
 def test_strength_of_the_penalty_is_chosen_at_validations(loss):
-    """The best NDCG among 0, 0.1, …, 1.2 decides; the smallest strength wins a tie."""
-    train = TrainSettings(epochs=4, batch_size=64, lr=0.003, evaluate_every=12)
-    validate, records = validator(LOG, niche_valid(3)), []
+    """The best NDCG among 0, 0.1, …, 1.2 decides; the smallest strength wins a tie. The dial is at rest."""
+    train = TrainSettings(epochs=4, batch_size=64, lr=0.003, evaluate_every=12, goal="none")
+    validate, records = validator(LOG, niche_valid(3), train), []
     method = PopularityPenalty(MF(dim=4, init_std=0.3), loss=loss)
     trainer = Trainer(method, LOG, 0, train, validate)
     trainer.run(on_evaluation=records.append)
@@ -84,7 +84,7 @@ def test_strength_of_the_penalty_is_chosen_at_validations(loss):
         for step in range(13):
             fixed = copy.copy(method)
             fixed.settings = method.settings.replace(strength=step / 10)
-            values.append(validate(fixed.scores())["ndcg@20"])
+            values.append(validate(fixed).metrics["ndcg@20"])
     assert len(set(values)) > 5
     assert float(method.chosen) == pytest.approx(int(np.argmax(values)) / 10)
     assert float(method.chosen) > 0

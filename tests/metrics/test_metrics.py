@@ -16,7 +16,7 @@ from icpe.metrics import evaluate, evaluate_lists
 from icpe.ranking import Lists
 
 CONTRACT = ["recall", "ndcg", "recall_head", "recall_niche", "ndcg_head", "ndcg_niche", "coverage", "apt"]
-FURTHER = ["precision", "mrr", "hit_rate", "gini", "popularity", "novelty"]
+FURTHER = ["precision", "mrr", "hit_rate", "gini", "popularity", "novelty", "balanced_recall", "balanced_ndcg"]
 SET_WISE = {"coverage", "gini"}
 
 
@@ -147,7 +147,8 @@ def test_names_are_those_of_the_contract():
     test, train = by_hand()
     found = evaluate_lists(lists_of(LISTS), test, train, [2, 4], per_user=True)
     names = {f"{name}@{n}" for name in CONTRACT + FURTHER for n in (2, 4)}
-    assert set(found.values) == names | {"users", "users_head", "users_niche"}
+    numbers = {"users", "users_head", "users_niche", "balanced_power", "balanced_pairs"}
+    assert set(found.values) == names | numbers
     assert set(found.per_user.columns) == {"user_id"} | {name for name in names if name.split("@")[0] not in SET_WISE}
     assert all(type(value) in (int, float) for value in found.values.values())
     assert evaluate_lists(lists_of(LISTS), test, train, [2]).per_user is None

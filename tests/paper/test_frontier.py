@@ -227,7 +227,7 @@ def test_wrong_use_is_named():
     model = Normal(MF(dim=4)).fit(PARTS.train, seed=0, epochs=1)
     with pytest.raises(ConfigError, match="kind is 'gamma'"):
         dial_front(model, PARTS, [1.0], "gamma")
-    with pytest.raises(ConfigError, match="beta"):
-        dial_front(model, PARTS, [1.0], "beta")
+    with pytest.raises(ConfigError, match="beta is 10000000"):
+        dial_front(model, PARTS, [1e7], "beta")
     with pytest.raises(ConfigError, match="chosen is 3"):
         ParetoMTL(MF(), preferences=preference_vectors(2).tolist(), chosen=3)

@@ -8,7 +8,8 @@ from icpe.metrics import evaluate_lists
 from icpe.ranking import top_n
 from icpe.recommender import evaluate_part
 from icpe.runs.config import RunConfig
-from icpe.runs.run import Run, evaluate_run
+from icpe.runs.run import Run
+from icpe.runs.saved import evaluate_run
 from icpe.testing import skewed_log
 
 

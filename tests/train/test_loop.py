@@ -7,11 +7,13 @@ import re
 import pytest
 import torch
 
-from icpe import MF, ConfigError, IcpeError, LightGCN, NeuMF, Normal, split
-from icpe.methods import Batch
+from icpe import ICPE, MF, ConfigError, IcpeError, LightGCN, NeuMF, Normal, split
+from icpe.methods import Batch, PopularityPenalty
+from icpe.recommender.validation import validator
 from icpe.testing import skewed_log
 from icpe.train import Position, Trainer, TrainSettings
 from icpe.train.abilities import RankingChoice
+from icpe.train.loop import Validation
 from icpe.train.sampling import Sampler
 
 LOG = skewed_log(users=60, items=40, pairs=700)
@@ -28,12 +30,16 @@ def trainer(method=None, seed=0, validate=None, **settings):
 
 
 def scripted(values):
-    """Validation function with given results, which counts its calls."""
+    """Validation function with given results, which notes the niche shares that it is told.
+
+    It chooses the dial too, and depends on nothing but its results.
+    """
     asked = []
 
-    def validate(scores):
-        asked.append(scores)
-        return {"ndcg@20": values[len(asked) - 1]}
+    def validate(method, last_share=None):
+        asked.append(last_share)
+        value = values[len(asked) - 1]
+        return Validation(value, {"ndcg@20": value}, beta=10 * value, niche_share=value / 2)
 
     return validate, asked
 
@@ -165,6 +171,40 @@ def test_resuming_at_any_step_changes_nothing(name, optimizer):
         assert second.position == whole.position
 
 
+@pytest.mark.parametrize("method", [Normal, ICPE, PopularityPenalty])
+@pytest.mark.parametrize("wish", [{"goal": "traffic"}, {"goal": "balanced"}, {"niche_share": 0.5}], ids=str)
+def test_resuming_with_the_dial_changes_nothing(method, wish):
+    """The later validations depend on the earlier ones: they only try settings near the last choice."""
+    parts = split.random(skewed_log(users=100, items=80, pairs=1500), seed=0)
+    settings = TrainSettings(epochs=3, batch_size=100, lr=0.01, evaluate_every=8, **wish)
+
+    def make():
+        made = method(MF(dim=4))
+        return Trainer(made, parts.train, 0, settings, validator(parts.train, parts.valid, settings))
+
+    whole, records = make(), []
+    whole.run(on_evaluation=records.append)
+    assert len({record["beta"] for record in records}) > 1
+    assert whole.method.settings.beta == whole.position.best_beta is not None
+    for step in (1, 8, 13, 24, whole.steps):
+        first, seen = make(), []
+
+        def stop(position, step=step):
+            if position.step == step:
+                raise Stop
+
+        with pytest.raises(Stop):
+            first.run(on_step=stop, on_evaluation=seen.append)
+        second = make()
+        tensors = {key: value.clone() for key, value in first.tensors().items()}
+        second.restore(tensors, json.loads(json.dumps(first.record())))
+        second.run(on_evaluation=seen.append)
+        assert state_bytes(second) == state_bytes(whole), f"from step {step}"
+        assert str(seen) == str(records)  # a metric without users is NaN, which does not equal itself
+        assert second.position == whole.position
+        assert second.method.settings == whole.method.settings
+
+
 def test_a_later_state_differs():
     """Check that the comparison above can fail."""
     first = trainer()
@@ -193,11 +233,13 @@ def test_early_stopping_restores_the_best():
     one.run(on_evaluation=note)
     assert [record["step"] for record in records] == [3, 6, 9, 12, 15]
     assert [record["valid"]["ndcg@20"] for record in records] == values[:5]
-    assert one.position == Position(step=15, best=0.4, best_step=6, stale=3, done=True)
+    assert [record["beta"] for record in records] == [10 * value for value in values[:5]]
+    assert one.position == Position(step=15, best=0.4, best_step=6, best_beta=4.0, niche_share=0.1, stale=3, done=True)
+    assert one.method.settings.beta == 4.0
     assert state_bytes(one) == states[1]
     assert len(set(map(str, states))) == 5
     assert not one.method.training
-    assert len(asked) == 5
+    assert asked == [None, 0.05, 0.2, 0.15, 0.2]
 
 
 def test_patience_restarts_after_an_improvement():
@@ -305,6 +347,8 @@ def test_auto_finds_a_device():
         ({"device": None}, "device is None; expected a name such as 'cpu'"),
         ({"device": 0}, "device is 0; expected a name such as 'cpu'"),
         ({"optimizer": "sgd"}, "optimizer is 'sgd'; expected one of adam, rmsprop"),
+        ({"goal": "fame"}, "goal is 'fame'; expected one of traffic, balanced, none"),
+        ({"niche_share": 0.4, "goal": "none"}, "niche_share is 0.4 with goal 'none', which leaves the dial at rest"),
     ],
 )
 def test_wrong_settings(settings, message):
@@ -347,5 +391,5 @@ class Dial(RankingChoice, Normal):
 def test_settings_of_ranking_are_chosen_at_validations():
     log = skewed_log(users=40, items=30, pairs=400)
     parts = split.unbiased(log, seed=0)
-    model = Dial(MF(dim=8)).fit(parts.train, parts.valid, epochs=20, lr=0.01, batch_size=64)
+    model = Dial(MF(dim=8)).fit(parts.train, parts.valid, epochs=20, lr=0.01, batch_size=64, goal="none")
     assert model.method.chosen == 1.0  # 2 is equally good but comes later

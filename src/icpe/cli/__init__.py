@@ -15,6 +15,7 @@ from icpe.cli.commands.audit import audit
 from icpe.cli.commands.compare import compare
 from icpe.cli.commands.data import data
 from icpe.cli.commands.demo import demo
+from icpe.cli.commands.dial import dial
 from icpe.cli.commands.doctor import doctor
 from icpe.cli.commands.evaluate import evaluate
 from icpe.cli.commands.recommend import recommend
@@ -42,7 +43,7 @@ def cli() -> None:
 
 
 # In the order in which people need them, which is the order of the help page.
-for _command in (demo, data, split, train, evaluate, recommend, report, audit, compare, tune, reproduce, doctor):
+for _command in (demo, data, split, train, dial, evaluate, recommend, report, audit, compare, tune, reproduce, doctor):
     cli.add_command(_command)
 
 

@@ -57,10 +57,7 @@ def parse_ranking(run: Path, dotted: dict[str, dict[str, Any]], beta: float | No
     section = find_section("method", name)
     settings = ranking_settings(section)
     mistakes = find_mistakes(section, values, settings)
-    if beta is not None and "beta" not in {one.name for one in settings}:
-        flags = ", ".join(section.flag(one.name) for one in settings) or "none"
-        mistakes.append(f"--beta is a setting of ICPE; {section.owner} has these ranking settings: {flags}")
-    elif beta is not None:
+    if beta is not None:
         mistakes += [
             text.replace("--method.beta", "--beta") for text in find_mistakes(section, {"beta": beta}, settings)
         ]

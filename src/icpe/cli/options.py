@@ -61,9 +61,19 @@ beta_option = click.option(
     "--beta",
     type=float,
     help=(
-        "For ICPE, the same as --method.beta: share of the popularity effect that ranking restores. 0 restores "
-        "nothing, 1 restores all of it, and negative values promote niche items further."
+        "Setting of the dial, the same as --method.beta: how much of the pull of popularity ranking adds. For ICPE, 0 "
+        "adds nothing and 1 all that training has learned; for other methods 0 changes nothing. Negative values "
+        "promote niche items."
     ),
+)
+goal_options = together(
+    click.option(
+        "--goal",
+        type=click.Choice(["traffic", "balanced", "none"]),
+        help="What the dial aims at on the validation part: its NDCG (traffic), its NDCG with all items counted alike "
+        "(balanced), or nothing (none). Default: traffic, but none for popularity and random.",
+    ),
+    click.option("--niche-share", type=float, help="Wished share of the places for niche items, such as 0.4."),
 )
 method_option = click.option(
     "--method", type=METHOD, help="Training method: icpe, normal, penalty and others. Default: normal."

@@ -11,7 +11,7 @@ from icpe.compare._checks import effective_settings
 from icpe.compare._state import Cell, Failure, Grid, is_finished, read_row, results_frame, run_folder
 from icpe.compare.differences import differences_of
 from icpe.compare.study_file import read_cells
-from icpe.compare.tables import table_of
+from icpe.compare.tables import ResultTable, front_metrics_of, metrics_of, table_of
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically, write_json, write_text
 
@@ -22,6 +22,7 @@ GRID, RESULTS, SUMMARY, FAILURES, DIALS = (
     "failures.json",
     "dials.parquet",
 )
+FRONTS = "fronts.parquet"
 
 
 def write_tables(grid: Grid, subject: str | None) -> None:
@@ -30,21 +31,27 @@ def write_tables(grid: Grid, subject: str | None) -> None:
     write_text(folder / GRID, as_toml(grid.cells, grid.seeds))
     table = table_of(grid, subject=subject)
     write_atomically(folder / SUMMARY, table.frame().write_parquet)
-    for suffix, text in (
-        ("txt", table.as_text()),
-        ("md", table.as_markdown()),
-        ("tex", table.as_latex()),
-        ("csv", table.as_csv()),
-    ):
-        write_text(folder / f"table.{suffix}", text)
+    _write_table(table, folder, "table")
+    if front_metrics := front_metrics_of(grid):
+        _write_table(table_of(grid, front_metrics, subject), folder, "fronts")
     write_json(folder / FAILURES, [asdict(one) for one in grid.failures])
+
+
+def _write_table(table: ResultTable, folder: Path, name: str) -> None:
+    """Write a table as text, Markdown, LaTeX and CSV."""
+    forms = {"txt": table.as_text, "md": table.as_markdown, "tex": table.as_latex, "csv": table.as_csv}
+    for suffix, form in forms.items():
+        write_text(folder / f"{name}.{suffix}", form())
 
 
 def write_results(grid: Grid, subject: str | None) -> None:
     """Write everything, including the files that need the values of every user."""
     write_tables(grid, subject)
     write_atomically(grid.folder / RESULTS, lambda path: grid.scan_per_user().sink_parquet(path))
-    differences = differences_of(grid, subject=subject)
+    fronts = grid.fronts()
+    if len(fronts):
+        write_atomically(grid.folder / FRONTS, fronts.write_parquet)
+    differences = differences_of(grid, [*metrics_of(grid, None), *front_metrics_of(grid)], subject)
     write_text(grid.folder / "differences.md", differences.as_markdown())
     write_text(grid.folder / "differences.csv", differences.as_csv())
     if any(cell.ranking for cell in grid.cells):

@@ -9,7 +9,8 @@ from icpe.compare._state import DIALS, NOTE, read_note
 from icpe.files import write_json
 from icpe.runs.config import RunConfig
 from icpe.runs.load import load
-from icpe.runs.run import CHECKPOINT, PER_USER, RESULT, Run, measure
+from icpe.runs.measure import measure
+from icpe.runs.run import CHECKPOINT, PER_USER, RESULT, Run
 
 _NOTE_EVERY = 30.0  # seconds
 

@@ -11,8 +11,10 @@ import polars as pl
 
 from icpe import columns as col
 from icpe.errors import DataError
+from icpe.recommender.front import MEASURES, SETTING
+from icpe.recommender.store import read_front
 from icpe.runs.config import RunConfig
-from icpe.runs.run import CONFIG, PER_USER, RESULT, SPLIT
+from icpe.runs.run import CONFIG, PER_USER, RESULT, SPLIT, TEST_FRONT
 
 RUNS, NOTE, DIALS = "runs", "grid.json", "dials.json"
 _KEYS = {"label": pl.String, "backbone": pl.String, "method": pl.String, "seed": pl.Int64}
@@ -76,7 +78,7 @@ class Grid:
         seeds: that each cell is trained with.
         folder: of the comparison.
         results: one row per finished run: label, backbone, method, seed, steps, best_step, seconds, all test metrics
-            by name, ``users_skipped``, and ``valid_ndcg@20``.
+            by name, the numbers that summarise the front, ``users_skipped``, and ``valid_ndcg@20``.
         failures: runs that failed.
     """
 
@@ -116,6 +118,24 @@ class Grid:
                 rows.append({**keys, "dial": found["dial"], "value": value, **found["test"]})
         kinds = {**_KEYS, "dial": pl.String, "value": pl.Float64}
         return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None) if rows else pl.DataFrame([], kinds)
+
+    def fronts(self) -> pl.DataFrame:
+        """Return the fronts of all finished runs on the test part.
+
+        The columns are label, backbone, method, seed, ``chosen`` (the setting of the run) and those of
+        ``front_test.parquet``. Runs without this file are left out.
+        """
+        kinds = {**_KEYS, "chosen": pl.Float64, **dict.fromkeys((SETTING, *MEASURES), pl.Float64)}
+        frames = [pl.DataFrame(schema={**kinds, "n": pl.Int32, "balanced_pairs": pl.Float64})]
+        for cell, seed in self.finished():
+            folder = self.run_folder(cell, seed)
+            if (front := read_front(folder / TEST_FRONT)) is None:
+                continue
+            chosen = json.loads((folder / RESULT).read_text(encoding="utf-8"))["beta"]
+            keys = {"label": cell.label, "backbone": cell.backbone, "method": cell.method, "seed": seed}
+            constants = [pl.lit(value, kinds[name]).alias(name) for name, value in {**keys, "chosen": chosen}.items()]
+            frames.append(front.as_frame().select(*constants, pl.all()))
+        return pl.concat(frames, how="vertical_relaxed")
 
     def finished(self) -> Iterator[tuple[Cell, int]]:
         """Yield cell and seed of every finished run, in the order of the results."""
@@ -178,6 +198,7 @@ def read_row(folder: Path, cell: Cell, seed: int) -> dict[str, Any]:
             "best_step": result["best_step"],
             "seconds": read_note(folder).get("seconds"),
             **result["test"],
+            **result.get("front", {}),  # runs of earlier versions have none
             "users_skipped": counts["train"]["users"] - result["test"]["users"],
             "valid_ndcg@20": result.get("valid", {}).get("ndcg@20"),
         }

@@ -19,6 +19,8 @@ def metric_name(metric: str) -> str:
     Example:
         >>> metric_name("recall_niche@20"), metric_name("gini@20")
         ('Recall@20 niche ↑', 'Gini@20 ↓')
+        >>> metric_name("balanced_ndcg@20"), metric_name("ndcg_at_0.1@20")
+        ('Balanced NDCG@20 ↑', 'NDCG@20 at 10% niche ↑')
     """
     return metric_column(metric).title
 
@@ -39,8 +41,9 @@ def _better(metric: str) -> Better:
 
 def _plain_name(metric: str) -> str:
     name, _, n = metric.partition("@")
-    first, _, group = name.partition("_")
-    if group not in ("head", "niche"):
-        first, group = name.replace("_", " "), ""
-    words = [_ACRONYMS.get(first, first.capitalize()) + (f"@{n}" if n else ""), group]
-    return " ".join(filter(None, words))
+    if name.startswith("ndcg_at_"):
+        return f"NDCG@{n} at {float(name.removeprefix('ndcg_at_')):.0%} niche"
+    words = name.split("_")
+    group = words.pop() if words[-1] in ("head", "niche") and len(words) > 1 else ""
+    text = " ".join(_ACRONYMS.get(word, word) for word in words)
+    return " ".join(filter(None, [text[:1].upper() + text[1:] + (f"@{n}" if n else ""), group]))

@@ -13,8 +13,10 @@ from icpe.compare.captions import data_sentence, failure_sentences, seeds_senten
 from icpe.compare.names import BASELINES, backbone_name, metric_column
 from icpe.compare.significance import TESTS, Comparison, ResultRow, Test, compare_with_rivals, ranks
 from icpe.metrics.statistics import mean_and_std
+from icpe.runs.measure import SHARES
 from icpe.suggest import unknown_name
 
+FRONT_METRICS = ("hypervolume", "balanced_hypervolume", *(f"ndcg_at_{share:g}" for share in SHARES))
 METRICS = ("recall", "ndcg", "recall_head", "recall_niche", "ndcg_head", "ndcg_niche", "coverage", "apt")
 
 
@@ -138,6 +140,12 @@ def metrics_of(grid: Grid, metrics: Sequence[str] | None) -> list[str]:
         if name not in known:
             raise unknown_name("metric", name, known)
     return list(metrics)
+
+
+def front_metrics_of(grid: Grid) -> list[str]:
+    """The numbers that summarise fronts in the results; none if no run has a front."""
+    names = tuple(f"{name}@" for name in FRONT_METRICS)
+    return [name for name in grid.results.columns if name.startswith(names)]
 
 
 def seed_statistics(results: pl.DataFrame, backbone: str, metrics: Sequence[str]) -> pl.DataFrame:

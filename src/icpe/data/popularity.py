@@ -19,6 +19,17 @@ def head_mask(counts: IntArray) -> BoolArray:
     return head
 
 
+def log_popularity(counts: IntArray) -> FloatArray:
+    """Return log(n_i / mean n) of the counts n_i, float32 [items]. A count of 0 is taken as 1.
+
+    Example:
+        >>> log_popularity(np.array([0, 1, 1])).tolist()
+        [0.0, 0.0, 0.0]
+    """
+    known = np.maximum(counts, 1)
+    return np.asarray(np.log(known / known.mean()).astype(np.float32))
+
+
 def gini(counts: IntArray) -> float:
     """Gini coefficient of the counts: 0 if all are equal, close to 1 if one item has all interactions.
 

@@ -19,7 +19,7 @@ _DIM = 64  # length of the random vectors, large enough that the lists of two us
 
 
 class BaselineSettings(MethodSettings):
-    """A baseline has no settings."""
+    """A baseline has no settings but the dial."""
 
     reg: ClassVar[float] = 0.0  # type: ignore[misc]  # nothing is trained
 
@@ -43,8 +43,11 @@ class Baseline(FoldIn, Method):
         self.backbone = FixedVectors(backbone)
 
     def train_defaults(self) -> dict[str, Any]:
-        """Return one epoch, because there is nothing to train."""
-        return {"epochs": 1}
+        """Return one epoch, because there is nothing to train, and leave the dial at rest.
+
+        The dial adds popularity, so choosing its setting would turn a random ranking into one by popularity.
+        """
+        return {"epochs": 1, "goal": "none"}
 
     @property
     def negatives(self) -> Negatives:
@@ -100,7 +103,7 @@ class Random(Baseline):
     Example:
         >>> from icpe.backbones import MF
         >>> Random(MF()).settings.as_dict()
-        {}
+        {'beta': None}
     """
 
     name: ClassVar[str] = "random"

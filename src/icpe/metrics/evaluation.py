@@ -10,7 +10,7 @@ from icpe import columns as col
 from icpe.data.interactions import Interactions
 from icpe.data.popularity import head_mask
 from icpe.errors import ConfigError, DataError
-from icpe.metrics import accuracy, exposure
+from icpe.metrics import accuracy, balanced, exposure
 from icpe.metrics.hits import Hits
 from icpe.ranking import Lists, ScoreTable, top_n
 from icpe.types import BoolArray, FloatArray, IntArray
@@ -26,8 +26,11 @@ class Evaluation:
     Attributes:
         values: metrics by name: ``recall@20``, ``ndcg@20``, ``recall_head@20`` and so on. ``users``, ``users_head`` and
             ``users_niche`` are the numbers of users in the averages. A metric is NaN without any user to average over.
+            ``balanced_power`` and ``balanced_pairs`` are the power of the propensity behind ``balanced_recall`` and
+            ``balanced_ndcg`` and the effective number of held-out pairs, see :mod:`icpe.metrics.balanced`.
         per_user: frame with ``user_id``, a column for each metric that single users have, and a row for each evaluated
-            user. A value is null if the user has no relevant item of the group. None unless requested.
+            user. A value is null if the user has no relevant item of the group. The mean of a column is the metric,
+            therefore the balanced metrics contain the share of the user in the average. None unless requested.
     """
 
     values: dict[str, float]
@@ -94,6 +97,8 @@ def evaluate_lists(
     head = head_mask(train.item_counts) if head is None else head
     groups = _groups(users, items, test, head)
     table = _per_list(groups, items, train, ~head, lengths)
+    weights = balanced.item_weights(train, test)
+    table |= _balanced(groups[""], users, test, weights.weights, lengths)
     values = {name: accuracy.average(column) for name, column in table.items()}
     for length in lengths:
         shown = exposure.exposure(items[:, :length], len(train.items))
@@ -101,6 +106,7 @@ def evaluate_lists(
         values[f"gini@{length}"] = exposure.gini(shown)
     for suffix, hits in groups.items():
         values[f"users{suffix}"] = int(np.count_nonzero(hits.relevant))
+    values |= {"balanced_power": weights.power, "balanced_pairs": weights.effective_size}
     if not per_user:
         return Evaluation(values)
     ids = train.users.gather(users).alias(col.USER)
@@ -129,6 +135,19 @@ def _per_list(
         table[f"apt@{n}"] = apt[:, place]
         table[f"popularity@{n}"] = popularity[:, place]
         table[f"novelty@{n}"] = novelty[:, place]
+    return table
+
+
+def _balanced(
+    hits: Hits, users: IntArray, test: Interactions, weights: FloatArray, lengths: IntArray
+) -> dict[str, FloatArray]:
+    """Balanced metrics of each list times the share of its user, by name, each float64 [lists]."""
+    longest = int(lengths.max())
+    gain, wanted = balanced.gains(hits, weights, longest), balanced.Wanted.of(users, test, weights, longest)
+    table: dict[str, FloatArray] = {}
+    for n in lengths.tolist():
+        table[f"balanced_recall@{n}"] = wanted.share * balanced.recall(gain, wanted, n)
+        table[f"balanced_ndcg@{n}"] = wanted.share * balanced.ndcg(gain, wanted, n)
     return table
 
 

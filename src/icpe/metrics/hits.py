@@ -48,3 +48,22 @@ class Hits:
         """Hits on the items of ``mask`` [items]. ``relevant`` [lists] counts each user's relevant items among them."""
         chosen = mask[self.item]
         return Hits(self.row[chosen], self.rank[chosen], self.item[chosen], relevant)
+
+
+def hit_mask(users: IntArray, items: IntArray, test: Interactions) -> BoolArray:
+    """Mask of the listed items that are pairs of ``test``, bool with the shape of ``items`` [..., lists, n].
+
+    Unlike :meth:`Hits.find`, it takes the lists of many settings at once, and its memory grows with lists × items.
+
+    Example:
+        >>> import polars as pl
+        >>> log = Interactions.read(pl.DataFrame({"user_id": [7, 7, 8], "item_id": [1, 2, 2]}))
+        >>> hit_mask(np.array([0, 1]), np.array([[[1, 0], [0, -1]]]), log).tolist()
+        [[[True, True], [False, False]]]
+    """
+    wanted = np.zeros((len(users), len(test.items) + 1), bool)  # the last column belongs to code -1
+    first, last = (np.searchsorted(test.user, users.astype(test.user.dtype), side) for side in ("left", "right"))
+    counts = last - first
+    place = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
+    wanted[np.repeat(np.arange(len(users)), counts), test.item[place]] = True
+    return np.asarray(wanted[np.arange(len(users))[:, None], items])

@@ -71,7 +71,7 @@ class Chunk:
         for start, stop in self._tiles(scores.items):
             wrong = selection.add(scores.block(self.users, start, stop), start)
             if wrong is not None:
-                raise _not_a_number(self.users, *wrong)
+                raise not_a_number(self.users, *wrong)
         return selection.finish()
 
     def _by_sorting(self, scores: ScoreTable, n: int) -> tuple[IntArray, FloatArray]:
@@ -84,7 +84,7 @@ class Chunk:
             values[:, ~self.allowed] = -np.inf
         wrong = np.argwhere(np.isnan(values))
         if len(wrong):
-            raise _not_a_number(self.users, *wrong[0])
+            raise not_a_number(self.users, *wrong[0])
         values[np.repeat(np.arange(rows), np.diff(self.starts)), self.hidden] = -np.inf
         order = np.argsort(-values, axis=1, kind="stable")[:, :n]
         items, best = np.full((rows, n), -1, np.int32), np.full((rows, n), -np.inf, np.float32)
@@ -121,7 +121,8 @@ def hidden_items(hide: Sequence[Interactions], users: IntArray) -> tuple[IntArra
     return starts, item
 
 
-def _not_a_number(users: IntArray, row: int, item: int) -> IcpeError:
+def not_a_number(users: IntArray, row: int, item: int) -> IcpeError:
+    """Return the error for a score that is not a number."""
     return IcpeError(
         f"the score of user {users[row]} for item {item} (codes) is NaN, so items cannot be ranked. The model has "
         "diverged: train with a smaller learning rate, or go back to an earlier checkpoint"

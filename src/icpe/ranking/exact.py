@@ -14,7 +14,7 @@ from icpe.ranking.tables import ScoreTable
 from icpe.types import FloatArray, IntArray
 
 _UNIT = 2.0**-24  # unit roundoff of float32: half the distance from 1 to the next number
-_SPARE = 4  # additional candidates, so that rounding hardly ever leaves the end of a list undecided
+SPARE = 4  # additional candidates, so that rounding hardly ever leaves the end of a list undecided
 
 
 @runtime_checkable
@@ -96,7 +96,13 @@ def exact_of(scores: object, compiled: bool) -> ExactProducts | None:
 
 def best_exactly(chunk: Chunk, scores: ScoreTable, exact: ExactProducts, n: int) -> tuple[IntArray, FloatArray]:
     """Items int32 [rows, n] and exact scores float32 [rows, n], selected from candidates that blocks propose."""
-    candidates, rough = chunk.best(scores, n + _SPARE)
+    return choose_exactly(chunk, exact, *chunk.best(scores, n + SPARE), n)
+
+
+def choose_exactly(
+    chunk: Chunk, exact: ExactProducts, candidates: IntArray, rough: FloatArray, n: int
+) -> tuple[IntArray, FloatArray]:
+    """Items and exact scores [rows, n] from candidates [rows, n + SPARE] in the order of their rough scores."""
     fine = exact.pairs(chunk.users, candidates)
     order = np.lexsort((candidates, -fine), axis=1)[:, :n]
     items, values = np.take_along_axis(candidates, order, 1), np.take_along_axis(fine, order, 1)

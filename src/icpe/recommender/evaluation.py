@@ -5,21 +5,26 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from icpe.errors import DataError
 from icpe.metrics import Evaluation, evaluate_lists
+from icpe.metrics.balanced import warn_if_few
 from icpe.metrics.given import head_among, read_lists
 from icpe.ranking import Lists, top_n
+from icpe.recommender.front import SETTING, Front, Meter
 from icpe.recommender.hidden import Part, hidden_for
 from icpe.recommender.model import Model
 from icpe.split.parts import Parts
+from icpe.train.dial import dial_direction
 
 
 def evaluate(model: Model | Any, parts: Parts, n: Sequence[int] = (20,), per_user: bool = False) -> Evaluation:
     """Evaluate accuracy and exposure on the test part, overall and for head and niche items.
 
     A model ranks all items for every user with test items, with training and validation items hidden. Lists of another
-    recommender are evaluated as they are; users without a list or without test items are not counted.
+    recommender are evaluated as they are; users without a list or without test items are not counted. If the balanced
+    metrics rest on too few pairs, a warning says so.
 
     Args:
         model: a trained model; or recommendations of any other library: a frame of polars, pandas or Arrow, or a file,
@@ -32,9 +37,10 @@ def evaluate(model: Model | Any, parts: Parts, n: Sequence[int] = (20,), per_use
         DataError: the users or items of the parts differ from those that the model was trained on, or no user of the
             lists has test items.
     """
-    if not isinstance(model, Model):
-        return _evaluate_given(model, parts, n, per_user)
-    return evaluate_part(model, parts, "test", n, per_user)
+    given = not isinstance(model, Model)
+    found = _evaluate_given(model, parts, n, per_user) if given else evaluate_part(model, parts, "test", n, per_user)
+    warn_if_few(found.values["balanced_pairs"], len(parts.test))
+    return found
 
 
 def _evaluate_given(recommendations: Any, parts: Parts, n: Sequence[int], per_user: bool) -> Evaluation:
@@ -47,10 +53,23 @@ def _evaluate_given(recommendations: Any, parts: Parts, n: Sequence[int], per_us
     return evaluate_lists(lists, test, train, n, per_user, head_among(parts.train, len(train.items)))
 
 
+def front_on_test(model: Model, parts: Parts) -> Front:
+    """Return accuracy and exposure on the test part at the settings of the model's front.
+
+    It is for reports. Settings are chosen on the validation part, which is what :meth:`Model.front` measures.
+    """
+    front = model.front()
+    meter = Meter(parts.train, parts.test, front.n)
+    with torch.no_grad():
+        scores = model.method.scores()
+    direction = dial_direction(model.method, model.log)
+    return meter.front(scores, direction, front[SETTING].tolist(), hidden_for("test", parts.train, parts.valid))
+
+
 def evaluate_part(
     model: Model, parts: Parts, part: Part, n: Sequence[int] = (20,), per_user: bool = False
 ) -> Evaluation:
-    """Evaluate a model on the validation or the test part; see :func:`evaluate`."""
+    """Evaluate a model on the validation or the test part, without a warning; see :func:`evaluate`."""
     train, held = parts.train, parts.valid if part == "valid" else parts.test
     if not (train.users.equals(model.log.users) and train.items.equals(model.log.items)):
         raise DataError(
@@ -58,5 +77,5 @@ def evaluate_part(
             "split it was trained on"
         )
     users = np.flatnonzero(held.user_counts).astype(np.int32)
-    lists = top_n(model.scores, users, min(max(n), len(train.items)), hide=hidden_for(part, train, parts.valid))
+    lists = top_n(model.scores, users, max(n), hide=hidden_for(part, train, parts.valid))
     return evaluate_lists(lists, held, train, n=n, per_user=per_user)

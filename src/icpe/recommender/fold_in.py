@@ -12,8 +12,8 @@ _LR = 0.05
 _PULL = 1e-3  # pull towards the average user, so that one item does not decide everything
 
 
-def fold_in_user(method: TrainingMethod, history: IntArray) -> FloatArray:
-    """Return the scores of all items for a new user with this history, float32 [items].
+def fold_in_user(method: TrainingMethod, history: IntArray, added: FloatArray) -> FloatArray:
+    """Return the scores of all items for a new user with this history plus ``added``, float32 [items].
 
     The representation starts at the mean of all users and minimises the method's own loss of the history against all
     other items, while everything else is fixed. All items take the place of sampled negatives, so nothing is random.
@@ -32,4 +32,5 @@ def fold_in_user(method: TrainingMethod, history: IntArray) -> FloatArray:
         optimizer.step()
     with torch.no_grad():
         scores, bias = score_user(method, new, items), item_bias(method)
-        return (scores if bias is None else scores + bias).float().numpy().copy()
+        found: FloatArray = (scores if bias is None else scores + bias).float().numpy() + added
+        return found

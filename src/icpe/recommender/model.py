@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -15,10 +16,15 @@ from icpe.data.interactions import Interactions
 from icpe.data.lookup import positions
 from icpe.errors import ConfigError, DataError
 from icpe.ranking import Lists, stream_top_n, top_n
+from icpe.ranking.sweep import item_bias
 from icpe.ranking.tables import DotScores, ScoreTable
+from icpe.recommender.dial import Wish
 from icpe.recommender.fold_in import fold_in_user
+from icpe.recommender.front import Front
 from icpe.suggest import unknown_name
+from icpe.train.dial import dial_direction, dialled_scores
 from icpe.train.method import TrainingMethod
+from icpe.train.settings import TrainSettings
 from icpe.types import FloatArray, IntArray
 
 Ids = Sequence[Any] | pl.Series
@@ -35,8 +41,8 @@ class Model:
         log: the training data: ids, names, and the items that each user has used.
     """
 
-    def __init__(self, method: TrainingMethod, log: Interactions) -> None:
-        self.method, self.log = method.eval(), log
+    def __init__(self, method: TrainingMethod, log: Interactions, front: Front | None = None) -> None:
+        self.method, self.log, self._front = method.eval(), log, front
         method.zero_grad(set_to_none=True)  # the gradients of the last step take as much memory as the parameters
         self._scores: ScoreTable | None = None
 
@@ -50,9 +56,68 @@ class Model:
     def scores(self) -> ScoreTable:
         """The scores that rank items, by user and item codes."""
         if self._scores is None:
-            with torch.no_grad():
-                self._scores = self.method.scores()
+            self._scores = dialled_scores(self.method, self.log)
         return self._scores
+
+    @property
+    def has_front(self) -> bool:
+        """Whether a front has been measured, so that :meth:`dial` can choose."""
+        return self._front is not None
+
+    def front(self, valid: Interactions | None = None) -> Front:
+        """Return accuracy and exposure on a validation part at every setting of the dial.
+
+        The model keeps the front, and :meth:`dial` chooses from it.
+
+        Args:
+            valid: the validation part. With None, the front that was measured last, for example at the end of training.
+
+        Raises:
+            DataError: ``valid`` is None and no front has been measured, or ``valid`` has no known user and item.
+
+        Example:
+            >>> from icpe import ICPE, MF, split
+            >>> from icpe.testing.logs import skewed_log
+            >>> parts = split.random(skewed_log(), seed=0)
+            >>> model = ICPE(MF(dim=4)).fit(parts.train, valid=parts.valid, epochs=1)
+            >>> model.front().table.columns[:3]
+            ['beta', 'ndcg', 'recall']
+        """
+        if valid is not None:
+            from icpe.recommender.validation import Validator  # late: it imports this module's neighbours
+
+            self._front = Validator(self.log, valid, TrainSettings()).front(self.method)
+        if self._front is None:
+            raise DataError(
+                "the model has no front yet, because it was trained without a validation part; measure it with "
+                "model.front(valid)"
+            )
+        return self._front
+
+    def dial(self, **wish: Any) -> "Model":
+        """Return the same model with the dial at the setting that meets a wish. Nothing is trained again.
+
+        Args:
+            wish: exactly one of ``niche_share=0.4`` (this share of the places for niche items), ``keep=0.95`` (as many
+                places for niche items as possible with at least this share of the best NDCG),
+                ``goal="traffic"`` (the best NDCG on the validation part as it is), ``goal="balanced"`` (the best NDCG
+                for all items alike), and ``beta=0.5`` (this setting).
+
+        Raises:
+            ConfigError: the wish is unknown or out of range, or no setting meets it. The message says what is possible.
+            DataError: the model has no front to choose from; see :meth:`front`.
+        """
+        names = [one.name for one in fields(Wish)]
+        for name in wish:
+            if name not in names:
+                raise unknown_name("wish", name, names)
+        found = Wish(**wish)
+        return self.adjusted(beta=found.beta if found.beta is not None else found.choose(self.front()))
+
+    @property
+    def beta(self) -> float:
+        """The setting of the dial."""
+        return self.method.settings.beta or 0.0
 
     def adjusted(self, **settings: Any) -> "Model":
         """Return the same model with other ranking settings, such as ``beta`` of ICPE. Nothing is trained again.
@@ -66,7 +131,7 @@ class Model:
                 raise unknown_name(f"ranking setting of {self.method.name!r}", name, changeable)
         method = copy.copy(self.method)  # parameters are shared
         method.settings = method.settings.replace(**settings)
-        return Model(method, self.log)
+        return Model(method, self.log, self._front)
 
     def recommend(
         self,
@@ -173,7 +238,7 @@ class Model:
         codes = np.unique(self._codes(history, self.log.items, "item"))
         if len(codes) == 0:
             raise DataError("the history is empty; fold_in needs at least one item")
-        scores = fold_in_user(self.method, codes)
+        scores = fold_in_user(self.method, codes, item_bias(dial_direction(self.method, self.log), self.beta))
         if hide_seen:
             scores[codes] = -np.inf
         best = np.lexsort((np.arange(len(scores)), -scores))[:n]

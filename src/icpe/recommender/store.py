@@ -14,13 +14,14 @@ from icpe import columns as col
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically, write_json
+from icpe.recommender.front import Front
 from icpe.recommender.model import Model
 from icpe.rng import stream
 from icpe.train.method import TrainingMethod
 
 FORMAT = 1
 PARAMETERS, SETTINGS = "model.safetensors", "model.json"
-USERS, ITEMS, SEEN = "users.parquet", "items.parquet", "seen.parquet"
+USERS, ITEMS, SEEN, FRONT = "users.parquet", "items.parquet", "seen.parquet", "front.parquet"
 
 
 def save_model(model: Model, folder: Path) -> None:
@@ -38,6 +39,25 @@ def save_model(model: Model, folder: Path) -> None:
         ITEMS: items.write_parquet,
         SEEN: seen.write_parquet,
     }
+    if model.has_front:
+        writers[FRONT] = model.front().as_frame().write_parquet
+    staged = {name: folder / f".{Path(name).stem}-newfiles{Path(name).suffix}" for name in writers}
+    try:
+        for name, path in staged.items():
+            write_atomically(path, writers[name])
+        for old in (SETTINGS, FRONT):
+            (folder / old).unlink(missing_ok=True)
+        for name, path in staged.items():
+            path.replace(folder / name)
+    finally:
+        for path in staged.values():
+            path.unlink(missing_ok=True)
+    save_settings(model, folder)
+
+
+def save_settings(model: Model, folder: Path) -> None:
+    """Write only the settings of a model, for example after another setting of the dial was chosen."""
+    log, method = model.log, model.method
     content = {
         "format": FORMAT,
         "backbone": {"name": method.backbone.name, "settings": method.backbone.settings.as_dict()},
@@ -47,16 +67,6 @@ def save_model(model: Model, folder: Path) -> None:
         "pairs": len(log),
         "train_hash": log.content_hash,
     }
-    staged = {name: folder / f".{Path(name).stem}-newfiles{Path(name).suffix}" for name in writers}
-    try:
-        for name, path in staged.items():
-            write_atomically(path, writers[name])
-        (folder / SETTINGS).unlink(missing_ok=True)
-        for name, path in staged.items():
-            path.replace(folder / name)
-    finally:
-        for path in staged.values():
-            path.unlink(missing_ok=True)
     write_json(folder / SETTINGS, content)
 
 
@@ -94,7 +104,7 @@ def read_model(folder: Path, rebuild: Rebuild) -> Model:
         method.load_state_dict(load_file(folder / PARAMETERS))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise DataError(f"{folder / PARAMETERS} does not hold this model: {' '.join(str(error).split())}") from error
-    return Model(method, log)
+    return Model(method, log, read_front(folder / FRONT))
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
@@ -109,6 +119,22 @@ def _read_settings(path: Path) -> dict[str, Any]:
         remedy = "use a newer icpe" if isinstance(version, int) and version > FORMAT else "train the model again"
         raise DataError(f"{path} has format {version!r}, this version of icpe reads format {FORMAT}; {remedy}")
     return content
+
+
+def read_front(path: Path) -> Front | None:
+    """Return the front in a Parquet file, or None if the file does not exist.
+
+    Models that were trained without a validation part or by earlier versions have none.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    if not path.exists():
+        return None
+    try:
+        return Front.from_frame(pl.read_parquet(path, glob=False))
+    except (OSError, IndexError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}; delete it and measure again") from error
 
 
 def _read_log(folder: Path) -> Interactions:

@@ -18,7 +18,7 @@ from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
 from icpe.files import write_text
 from icpe.methods import Method, make_method
-from icpe.runs.earlier_versions import renamed
+from icpe.runs.earlier_versions import upgraded
 from icpe.runs.plugins import load_plugins
 from icpe.runs.presets import find_preset
 from icpe.settings import Settings, setting
@@ -79,9 +79,7 @@ class RunConfig:
         for name, values in content.items():
             if name not in SECTIONS or not isinstance(values, dict):
                 raise ConfigError(f"{path}: {unknown_name('section', name, SECTIONS)}")
-        if "name" in content.get("method", {}):
-            content["method"] = renamed(content["method"]["name"], content["method"])
-        return cls(**content)
+        return cls(**upgraded(content))
 
     def updated(self, section: str, values: dict[str, Any]) -> "RunConfig":
         """Return a copy with some values of a section replaced. Values that are None change nothing."""

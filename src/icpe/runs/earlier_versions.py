@@ -1,5 +1,9 @@
-"""Names of settings that version 0.1 used, so that its folders still load and resume."""
+"""What earlier versions did differently, so that their folders still load and resume.
 
+Version 0.1 had other names for some settings and no dial. Its models were trained, stopped and ranked without one.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 _RENAMED: dict[str, dict[str, str]] = {
@@ -45,12 +49,74 @@ _RENAMED: dict[str, dict[str, str]] = {
 }
 
 
+# What applied in earlier versions where a setting was not given and the default has changed since.
+_DEFAULTS: dict[str, dict[str, Any]] = {"icpe": {"strength": 0.85, "trend": 0.0, "beta": 0.0}}
+_ALWAYS_WRITTEN = {"epochs", "batch_size", "lr", "patience", "device"}  # in the section [train] of every run
+
+
 def renamed(method: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a method under their present names.
+
+    Some methods had another setting with the name ``beta``, which is the dial today. It is taken for the old one only
+    next to another old name. Version 0.1 wrote all settings into its files, so this is the case in each of them.
 
     Example:
         >>> renamed("penalty", {"c": 0.7, "loss": "bce"})
         {'strength': 0.7, 'loss': 'bce'}
+        >>> renamed("ubpr", {"gamma": 0.5, "beta": 0.1})
+        {'propensity_power': 0.5, 'negative_loss_limit': 0.1}
+        >>> renamed("ubpr", {"propensity_power": 0.5, "beta": 0.1})
+        {'propensity_power': 0.5, 'beta': 0.1}
     """
     names = _RENAMED.get(method, {})
+    if not any(name in settings for name in names if name != "beta"):
+        return dict(settings)
     return {names.get(name, name): value for name, value in settings.items()}
+
+
+def is_earlier(train: Any) -> bool:
+    """Return whether a version without the dial wrote this section ``train`` of a run.
+
+    A run writes all settings of the loop, and the present version always writes a goal. A file that somebody has
+    written by hand rarely has all of them, and a missing goal then means the present default.
+
+    Example:
+        >>> is_earlier({"epochs": 4, "batch_size": 512, "lr": 0.004, "patience": 5, "device": "cpu"})
+        True
+        >>> is_earlier({"epochs": 4})
+        False
+    """
+    return isinstance(train, dict) and "goal" not in train and train.keys() >= _ALWAYS_WRITTEN
+
+
+def with_earlier_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections of a run with the values that applied in earlier versions where nothing is given.
+
+    The dial is at rest. A learned propensity of ICPE had no part that is proportional to log popularity, whatever its
+    strength was.
+
+    Args:
+        sections: sections by name. Only ``method`` and ``train`` change; settings have their present names.
+
+    Example:
+        >>> with_earlier_defaults({"method": {"name": "icpe", "strength": 0.85}, "train": {"epochs": 4}})
+        {'method': {'strength': 0.0, 'trend': 0.0, 'beta': 0.0, 'name': 'icpe'}, 'train': {'goal': 'none', 'epochs': 4}}
+    """
+    given = sections.get("method", {})
+    method = {**_DEFAULTS.get(given.get("name"), {}), **given}
+    if method.get("name") == "icpe" and method.get("propensity", "learned") == "learned":
+        method["strength"] = 0.0
+    return {**sections, "method": method, "train": {"goal": "none", **sections.get("train", {})}}
+
+
+def upgraded(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections of a run, which any version wrote, as the present version would have written them.
+
+    Args:
+        sections: the content of ``config.toml``, or the identity of a checkpoint.
+    """
+    found = dict(sections)
+    method = found.get("method")
+    if isinstance(method, dict) and "name" in method:
+        found["method"] = renamed(method["name"], method)
+    return with_earlier_defaults(found) if is_earlier(found.get("train")) else found

@@ -15,8 +15,11 @@ from icpe.metrics.exposure import exposure
 from icpe.ranking import top_n
 from icpe.ranking.tables import DotScores
 from icpe.recommender import Model
+from icpe.recommender.front import Front
+from icpe.recommender.store import read_front
 from icpe.runs.config import RunConfig
 from icpe.runs.load import load
+from icpe.runs.run import TEST_FRONT
 from icpe.types import IntArray
 
 MAX_USERS = 5000  # users whose lists are counted; more would change the shares by less than a figure shows
@@ -84,6 +87,11 @@ class RunRecord:
         """Metrics on that part by name."""
         found: dict[str, float | None] = self.result.get(self.part, {})
         return found
+
+    @cached_property
+    def front(self) -> Front | None:
+        """The front on the test part; None for runs without validation or test part and for those of version 0.1."""
+        return read_front(self.folder / TEST_FRONT)
 
     @cached_property
     def listed(self) -> IntArray:

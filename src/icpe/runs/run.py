@@ -1,39 +1,37 @@
 """A training run in a folder. A run that is interrupted and resumed gives the same result as one that is not."""
 
 import json
-import math
 import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError, IcpeError
 from icpe.files import write_atomically, write_json
 from icpe.methods import Method
-from icpe.metrics import Evaluation
-from icpe.recommender.evaluation import evaluate_part
-from icpe.recommender.fitting import validator
-from icpe.recommender.hidden import Part
+from icpe.recommender.evaluation import front_on_test
+from icpe.recommender.fitting import finished_model
 from icpe.recommender.model import Model
-from icpe.recommender.store import SETTINGS
+from icpe.recommender.store import FRONT, SETTINGS
+from icpe.recommender.validation import validator
 from icpe.runs.config import RunConfig
-from icpe.runs.earlier_versions import renamed
-from icpe.runs.load import load
-from icpe.runs.plugins import Plugin
+from icpe.runs.earlier_versions import is_earlier, upgraded, with_earlier_defaults
+from icpe.runs.measure import evaluations, front_summary, without_nan
 from icpe.split import Parts
 from icpe.train import Trainer, load_checkpoint, save_checkpoint
-from icpe.train.checkpoint import STATE
+from icpe.train.checkpoint import STATE, saved_identity
 from icpe.train.loop import Position
 
 CONFIG, RESULT, CURVE, CHECKPOINT = "config.toml", "result.json", "metrics.jsonl", "checkpoint"
-SPLIT, PER_USER = "split.json", "per_user.parquet"
-_HALF_WRITTEN = re.compile(r"\.(config|metrics|model|users|items|seen|split|result|per_user|state(-\d+)?)-\w{8}\.\w+")
+SPLIT, PER_USER, TEST_FRONT = "split.json", "per_user.parquet", "front_test.parquet"
+_HALF_WRITTEN = re.compile(
+    r"\.(config|metrics|model|front|front_test|users|items|seen|split|result|per_user|state(-\d+)?)-\w{8}\.\w+"
+)
 
 
 @dataclass
@@ -71,13 +69,19 @@ class Run:
             KeyboardInterrupt: the user pressed Ctrl-C. The checkpoint has been saved.
         """
         self._refuse_existing(resume, force)
+        begun = saved_identity(self.folder / CHECKPOINT) if resume and self.folder is not None else {}
+        earlier = is_earlier(begun.get("train"))
+        if earlier:
+            self.config = _with_earlier_defaults(self.config)
         # This reports mistakes in the settings before the log is read, which can take long.
         method, settings, depths = self.config.prepare()
         parts = self.config.open_parts(progress=True)
-        trainer = Trainer(method, parts.train, self.config.seed, settings, validator(parts.train, parts.valid))
+        found = validator(parts.train, parts.valid, settings)
+        trainer = Trainer(method, parts.train, self.config.seed, settings, found)
         identity = self._identity(parts, method, settings.as_dict())
         if self.folder is not None:
             self._open_folder(self.folder, trainer, identity, resume)
+            identity = begun if earlier else identity  # so that the run can be interrupted and resumed once more
             self.config.write(self.folder / CONFIG, method, settings)
             write_json(self.folder / SPLIT, parts.manifest)
         started = time.perf_counter()
@@ -86,7 +90,9 @@ class Run:
                 on_step=lambda position: self._after_step(trainer, identity, position),
                 on_evaluation=lambda record: self._record(trainer, identity, record),
             )
-        return self._finish(trainer, parts, depths, identity, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        model = finished_model(trainer, parts.train, found)
+        return self._finish(model, trainer, parts, depths, identity, seconds)
 
     def _refuse_existing(self, resume: bool, force: bool) -> None:
         if self.folder is not None and (self.folder / CONFIG).exists() and not (resume or force):
@@ -108,7 +114,7 @@ class Run:
     def _open_folder(self, folder: Path, trainer: Trainer, identity: dict[str, Any], resume: bool) -> None:
         # The identity in the checkpoint went through JSON, where tuples became lists, so this one must too.
         found = (
-            load_checkpoint(folder / CHECKPOINT, json.loads(json.dumps(identity)), _with_current_names)
+            load_checkpoint(folder / CHECKPOINT, json.loads(json.dumps(identity)), _upgraded_identity)
             if resume
             else None
         )
@@ -129,8 +135,9 @@ class Run:
             kept = _curve_until(folder / CURVE, trainer.position.step)
         else:
             # The old model must go too: next to a new config.toml it would look like the model of this run.
-            for stale in (folder / RESULT, folder / PER_USER, folder / SETTINGS, *(folder / CHECKPOINT).glob("state*")):
-                stale.unlink(missing_ok=True)
+            stale = [folder / name for name in (RESULT, PER_USER, SETTINGS, FRONT, TEST_FRONT)]
+            for path in (*stale, *(folder / CHECKPOINT).glob("state*")):
+                path.unlink(missing_ok=True)
         for place in (folder, folder / CHECKPOINT):
             for path in place.glob(".*"):
                 if _HALF_WRITTEN.fullmatch(path.name):
@@ -144,7 +151,7 @@ class Run:
         if self.folder is None:
             return
         with (self.folder / CURVE).open("a", encoding="utf-8", newline="\n") as file:
-            valid = {"valid": _without_nan(record["valid"])} if "valid" in record else {}
+            valid = {"valid": without_nan(record["valid"])} if "valid" in record else {}
             file.write(json.dumps({**record, **valid}) + "\n")
         self._save(trainer, identity)
 
@@ -190,10 +197,16 @@ class Run:
             raise type(error)(f"{error}; {self.folder / CHECKPOINT} holds an earlier state") from error
 
     def _finish(
-        self, trainer: Trainer, parts: Parts, depths: list[int], identity: dict[str, Any], seconds: float
+        self,
+        model: Model,
+        trainer: Trainer,
+        parts: Parts,
+        depths: list[int],
+        identity: dict[str, Any],
+        seconds: float,
     ) -> dict[str, Any]:
-        model = Model(trainer.method.cpu(), parts.train)
-        measured = _evaluations(model, parts, depths, per_user=self.folder is not None)
+        measured = evaluations(model, parts, depths, per_user=self.folder is not None)
+        front = front_on_test(model, parts) if "test" in measured and model.has_front else None
         position = trainer.position
         result = {
             "backbone": identity["backbone"]["name"],
@@ -201,23 +214,33 @@ class Run:
             "seed": self.config.seed,
             "steps": position.step,
             "best_step": position.best_step or position.step,
-            **{name: _without_nan(found.values) for name, found in measured.items()},
+            "beta": model.beta,
+            **{name: without_nan(found.values) for name, found in measured.items()},
+            **({} if front is None else {"front": front_summary(front)}),
         }
         if self.folder is not None:
             self._save(trainer, identity)
             model.save(self.folder)
             if "test" in measured and (users := measured["test"].per_user) is not None:
                 write_atomically(self.folder / PER_USER, users.write_parquet)
+            if front is not None:
+                write_atomically(self.folder / TEST_FRONT, front.as_frame().write_parquet)
             write_json(self.folder / RESULT, result)
         return {**result, "seconds": round(seconds, 3)}
 
 
-def _with_current_names(identity: dict[str, Any]) -> dict[str, Any]:
-    """Return the identity of a checkpoint with the present names of settings."""
-    method = identity.get("method")
-    if not isinstance(method, dict) or "name" not in method:
-        return identity
-    return {**identity, "method": _without_none(renamed(method["name"], method))}
+def _with_earlier_defaults(config: RunConfig) -> RunConfig:
+    """Return the configuration with the values that applied in earlier versions where nothing is given."""
+    config = config.expanded()
+    found = with_earlier_defaults({"method": config.method, "train": config.train})
+    return replace(config, method=found["method"], train=found["train"])
+
+
+def _upgraded_identity(identity: dict[str, Any]) -> dict[str, Any]:
+    """Return the identity of a checkpoint as the present version would have written it."""
+    found = upgraded(identity)
+    method = found.get("method")
+    return {**found, "method": _without_none(method)} if isinstance(method, dict) else found
 
 
 def _curve_until(path: Path, step: int) -> list[str]:
@@ -233,66 +256,6 @@ def _curve_until(path: Path, step: int) -> list[str]:
     return kept
 
 
-def measure(model: Model, parts: Parts, depths: list[int]) -> dict[str, dict[str, float | None]]:
-    """Return the metrics on the validation and the test part, without parts that are empty.
-
-    A metric that has nothing to average is None, because JSON has no NaN.
-    """
-    return {name: _without_nan(found.values) for name, found in _evaluations(model, parts, depths).items()}
-
-
-def _evaluations(model: Model, parts: Parts, depths: list[int], per_user: bool = False) -> dict[str, Evaluation]:
-    """Return the evaluation of each part that is not empty. Only the test part can have values of every user."""
-    return {
-        name: evaluate_part(model, parts, name, depths, per_user and name == "test")
-        for name, part in _held_out(parts).items()
-        if len(part)
-    }
-
-
-def _held_out(parts: Parts) -> dict[Part, Interactions]:
-    return {"valid": parts.valid, "test": parts.test}
-
-
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that are not None. None means that the method or the validation chooses the value."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
-    return {name: None if math.isnan(value) else value for name, value in values.items()}
-
-
-def evaluate_run(
-    folder: Path,
-    depths: list[int] | None = None,
-    data_dir: Path | None = None,
-    adjust: dict[str, Any] | None = None,
-    plugins: Iterable[Plugin] = (),
-) -> dict[str, Any]:
-    """Return the result of a saved run with metrics computed again. Its data are read and split again.
-
-    Args:
-        folder: folder of the run.
-        depths: list lengths; None for those of the run.
-        data_dir: folder in which to look for the data first.
-        adjust: changed ranking settings, see :meth:`Model.adjusted`.
-        plugins: files or classes of user-defined backbones and methods.
-
-    Raises:
-        ConfigError: the method has no such ranking setting.
-        DataError: the folder contains no finished run, or the data have changed since the run.
-    """
-    try:
-        result: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-        hashes = json.loads((folder / SPLIT).read_text(encoding="utf-8"))["hashes"]
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{folder} holds no finished run ({error}); train with `icpe train … -o {folder}`") from error
-    model = load(folder, plugins)
-    if adjust:
-        model = model.adjusted(**adjust)
-    config = RunConfig.read(folder / CONFIG).updated("data", {"data_dir": data_dir})
-    parts = config.open_parts()
-    if parts.manifest["hashes"] != hashes:
-        raise DataError(f"the data of {folder} have changed since it was made: the content hashes of its split differ")
-    return {**result, **measure(model, parts, depths or config.depths)}

@@ -1,7 +1,7 @@
 """The training loop, its settings, sampling and checkpoints."""
 
 from icpe.train.checkpoint import load_checkpoint, save_checkpoint
-from icpe.train.loop import CRITERION, Position, Trainer
+from icpe.train.loop import Position, Trainer
 from icpe.train.settings import TrainSettings
 
-__all__ = ["CRITERION", "Position", "TrainSettings", "Trainer", "load_checkpoint", "save_checkpoint"]
+__all__ = ["Position", "TrainSettings", "Trainer", "load_checkpoint", "save_checkpoint"]

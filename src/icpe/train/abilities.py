@@ -82,6 +82,14 @@ class ItemBias(ABC):
         return table if bias is None else with_bias(table, bias.detach().float().cpu().numpy())
 
 
+class OwnDirection(ABC):
+    """A method with its own item direction for the dial; the others use log popularity."""
+
+    @abstractmethod
+    def dial_direction(self) -> Tensor:
+        """Return the numbers of which ranking adds ``beta`` times to the scores of the items, [items]."""
+
+
 class Diagnostics(ABC):
     """A method that writes internal values to ``metrics.jsonl`` at each validation."""
 

@@ -31,6 +31,18 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], record: dict[str, 
             old.unlink(missing_ok=True)
 
 
+def saved_identity(folder: Path) -> dict[str, Any]:
+    """Return the identity in a checkpoint, or an empty one without a checkpoint that can be read.
+
+    :func:`load_checkpoint` says what is wrong with a damaged one.
+    """
+    try:
+        found: dict[str, Any] = dict(json.loads((folder / STATE).read_text(encoding="utf-8"))["identity"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return found
+
+
 def load_checkpoint(
     folder: Path, identity: dict[str, Any], upgrade: Callable[[dict[str, Any]], dict[str, Any]] = dict
 ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

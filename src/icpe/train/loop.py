@@ -7,14 +7,13 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
-from icpe.ranking.tables import ScoreTable
 from icpe.rng import random_keys, stream
 from icpe.train.abilities import CustomSampling, Diagnostics, RankingChoice, Refresh
 from icpe.train.batch import Batch, SampledBatch
@@ -23,9 +22,31 @@ from icpe.train.optimizer import Optimizer
 from icpe.train.sampling import Sampler
 from icpe.train.settings import TrainSettings
 
-Validate = Callable[[ScoreTable], dict[str, float]]
-CRITERION = "ndcg@20"
 _STEPS_PER_BLOCK = 1024  # steps whose dropout seeds are drawn together, because opening a stream is expensive
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Outcome of a validation.
+
+    Attributes:
+        value: the number that decides when to stop and which parameters to keep. Larger is better.
+        metrics: metrics by name.
+        beta: setting of the dial that was chosen, or None if the dial is fixed.
+        niche_share: share of the places that niche items get.
+    """
+
+    value: float
+    metrics: dict[str, float]
+    beta: float | None
+    niche_share: float
+
+
+class Validate(Protocol):
+    """A function that evaluates a method in evaluation mode and chooses the setting of its dial."""
+
+    def __call__(self, method: TrainingMethod, last_share: float | None = None) -> Validation:
+        """Return the outcome. ``last_share`` is the niche share of the last one, or None at the first."""
 
 
 @dataclass
@@ -36,6 +57,8 @@ class Position:
         step: steps taken.
         best: best validation metric so far.
         best_step: the step at which it was measured.
+        best_beta: setting of the dial that was chosen there, or None if the dial is fixed.
+        niche_share: niche share at the last validation.
         stale: validations since then.
         loss_sum: sum of the losses since the last validation.
         loss_steps: number of those losses.
@@ -45,6 +68,8 @@ class Position:
     step: int = 0
     best: float = -math.inf
     best_step: int = 0
+    best_beta: float | None = None
+    niche_share: float | None = None
     stale: int = 0
     loss_sum: float = 0.0
     loss_steps: int = 0
@@ -59,7 +84,7 @@ class Trainer:
         train: the training part.
         seed: seed of everything random.
         settings: settings of the loop.
-        validate: function that returns the metrics of a score table. Without it, training runs all epochs.
+        validate: function that evaluates the method. Without it, training runs all epochs.
 
     Attributes:
         method: the method that is trained.
@@ -113,6 +138,8 @@ class Trainer:
                 self._run_epoch(on_step, on_evaluation)
         if self._best:
             self.method.load_state_dict(self._best)
+        if self.position.best_beta is not None:
+            self.method.settings = self.method.settings.replace(beta=self.position.best_beta)
         self.method.eval()
 
     def _run_epoch(
@@ -205,10 +232,14 @@ class Trainer:
             return self._with_diagnostics(record)
         self.method.eval()
         with torch.no_grad():
-            record["valid"] = self._validation_metrics()
-        value = record["valid"][CRITERION]
-        if value > position.best:
-            position.best, position.best_step, position.stale = value, position.step, 0
+            found = self._validation()
+        record["valid"] = found.metrics
+        if found.beta is not None:
+            record["beta"] = found.beta
+        position.niche_share = found.niche_share
+        if found.value > position.best:
+            position.best, position.best_step, position.stale = found.value, position.step, 0
+            position.best_beta = found.beta
             self._best = {name: tensor.clone() for name, tensor in self.method.state_dict().items()}
         else:
             position.stale += 1
@@ -219,20 +250,20 @@ class Trainer:
         shown = self.method.diagnostics() if isinstance(self.method, Diagnostics) else {}
         return {**record, self.method.name: shown} if shown else record
 
-    def _validation_metrics(self) -> dict[str, float]:
-        """Return the metrics of the current scores, with the best ranking setting if the method offers several."""
+    def _validation(self) -> Validation:
+        """Return the outcome for the current parameters, with the best ranking setting if the method offers several."""
         assert self._validate is not None
-        method = self.method
+        method, last = self.method, self.position.niche_share
         options = method.ranking_options() if isinstance(method, RankingChoice) else []
         if not isinstance(method, RankingChoice) or not options:
-            return self._validate(method.scores())
+            return self._validate(method, last)
         tried = []
         for option in options:
             method.choose_ranking(**option)
-            tried.append((self._validate(method.scores()), option))
-        values, best = max(tried, key=lambda one: one[0][CRITERION])  # the first one in a tie
+            tried.append((self._validate(method, last), option))
+        found, best = max(tried, key=lambda one: one[0].value)  # the first one in a tie
         method.choose_ranking(**best)
-        return values
+        return found
 
 
 @contextmanager

@@ -32,6 +32,15 @@ class MethodSettings(Settings):
         None, "Weight λ of the L2 term on the trainable rows of a batch. Default: that of the backbone.", least=0.0
     )
 
+    beta: float | None = setting(
+        None,
+        "The dial: ranking adds beta times log popularity to the scores; below 0 it favours niche items. Default: "
+        "chosen on the validation part, or 0 without one.",
+        least=-1e6,
+        most=1e6,
+        ranking=True,
+    )
+
     def completed(self, backbone: Backbone) -> Self:
         """Return the settings with the values filled in that depend on the backbone."""
         return self if self.reg is not None else self.replace(reg=backbone.default_reg)
@@ -92,6 +101,11 @@ class TrainingMethod(nn.Module, ABC):
     def row_tables(self) -> tuple[list[RowParameter], list[RowParameter]]:
         """Return the tables with a row per user and per item that the loss reads with ``take_rows`` only."""
         return self.backbone.row_tables()
+
+    @property
+    def score_unit(self) -> float:
+        """The ranking score that corresponds to 1 in the unit of the training score."""
+        return 1.0
 
     @property
     def reg(self) -> float:

@@ -1,8 +1,9 @@
 """Settings of the training loop."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import model_validator
 
 from icpe.errors import ConfigError
 from icpe.settings import Settings, setting
@@ -17,7 +18,18 @@ class TrainSettings(Settings):
     optimizer: Literal["adam", "rmsprop"] | None = setting(
         None, "Optimiser. Default: that of the backbone (RMSprop for NeuMF, else Adam)."
     )
-    patience: int = setting(10, "Stop after this many validations without a better NDCG@20.", least=1)
+    patience: int = setting(10, "Stop after this many validations without a better value of the goal.", least=1)
+    goal: Literal["traffic", "balanced", "none"] = setting(
+        "traffic",
+        "What the dial and early stopping aim at on the validation part: NDCG on the part as it is (traffic), NDCG for "
+        "all items alike (balanced), or NDCG with the dial at rest (none).",
+    )
+    niche_share: float | None = setting(
+        None,
+        "Share of the places that the dial gives to niche items. Default: the share that is best for the goal.",
+        least=0.0,
+        most=1.0,
+    )
     evaluate_every: int | None = setting(
         None, "Steps between validations. Default: one epoch, but at least 250 and at most 3,000 steps.", least=1
     )
@@ -26,6 +38,15 @@ class TrainSettings(Settings):
         "Device to train on: cpu, cuda, cuda:1, mps, or auto for the best one available.",
         expected="a name such as 'cpu', 'cuda' or 'auto'",
     )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.niche_share is not None and self.goal == "none":
+            raise ValueError(
+                f"niche_share is {self.niche_share:g} with goal 'none', which leaves the dial at rest; expected "
+                "goal='traffic' or goal='balanced'"
+            )
+        return self
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings that have a value, as plain values."""

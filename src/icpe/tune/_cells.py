@@ -61,6 +61,7 @@ class TunedCell:
             data=_data_name(config),
             split={"kind": "given"} if "train" in config.data else {"kind": "unbiased", **config.split},
             seeds=list(self.task.seeds),
+            criterion=self.task.criterion,
         )
 
 
@@ -74,7 +75,7 @@ def study_name(config: RunConfig) -> str:
     return "/".join((_data_name(config), *names_of(config)))
 
 
-def identity(config: RunConfig, space: Space, content: str, seeds: Sequence[int]) -> dict[str, Any]:
+def identity(config: RunConfig, space: Space, content: str, seeds: Sequence[int], criterion: str) -> dict[str, Any]:
     """Return what must be the same for trials to be comparable, as plain values."""
     values = {name: list(labels) for name, labels in space.values.items()}
     return {
@@ -82,6 +83,7 @@ def identity(config: RunConfig, space: Space, content: str, seeds: Sequence[int]
         "split": config.split,
         "settings": _fixed_settings(config),
         "seeds": list(seeds),
+        "criterion": criterion,
         "values": values,
     }
 

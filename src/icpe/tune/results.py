@@ -18,7 +18,7 @@ class TrialEvent:
         method: name of the method.
         backbone: name of the backbone.
         state: "complete", "pruned" or "failed".
-        score: mean NDCG@20 on validation over the seeds; of the first seed alone if pruned; None if failed.
+        score: mean of the criterion on validation over the seeds; of the first seed alone if pruned; None if failed.
         reason: why it failed.
         settings: what was tried, by section.
         seconds: of training.
@@ -52,7 +52,7 @@ class TuningResult:
         pruned: number of trials that were stopped after the first seed.
         failed: number of trials that could not be trained.
         running: number of trials that other processes still run.
-        score: best mean NDCG@20 on validation, None if no trial was completed.
+        score: best mean of the criterion on validation, None if no trial was completed.
         scores: of the best trial, by seed.
         settings: of the best trial, by section, including those that were fixed.
         seconds: of training in all trials.
@@ -60,6 +60,7 @@ class TuningResult:
         data: name of the data.
         split: settings of the split.
         seeds: of each trial.
+        criterion: what the scores measure, such as ``ndcg``.
     """
 
     method: str
@@ -76,6 +77,7 @@ class TuningResult:
     data: str
     split: dict[str, Any]
     seeds: list[int]
+    criterion: str
 
 
 def write_presets(folder: Path, found: Sequence[TuningResult], version: str) -> Path:
@@ -93,7 +95,7 @@ def write_presets(folder: Path, found: Sequence[TuningResult], version: str) -> 
         if one.score is None:
             continue
         cells.setdefault(one.method, {})[one.backbone] = {
-            "valid_ndcg": round(one.score, 6),
+            f"valid_{one.criterion}": round(one.score, 6),
             "trials": one.trials,
             "pruned": one.pruned,
             "failed": one.failed,

@@ -1,15 +1,21 @@
-"""Fair tuning: the same number of trials for every method, chosen by NDCG@20 on validation and nothing else."""
+"""Fair tuning: the same number of trials for every method, chosen on validation data and nothing else."""
 
 import importlib.util
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 from icpe.errors import ConfigError
 from icpe.jobs import lock_folder
 from icpe.runs.config import RunConfig
+from icpe.suggest import unknown_name
 from icpe.tune.results import TrialEvent, TuningResult, write_presets
 from icpe.tune.space import search_space
+
+if TYPE_CHECKING:
+    from icpe.tune.trial import Criterion
 
 __all__ = ["TrialEvent", "TuningResult", "tune", "write_presets"]
 
@@ -25,6 +31,7 @@ def tune(
     workers: int = 1,
     minutes: float | None = None,
     prune: bool = True,
+    criterion: "Criterion" = "ndcg",
     storage: str | None = None,
     score: Callable[[RunConfig, int], float] | None = None,
     on_trial: Callable[[TrialEvent], None] | None = None,
@@ -43,9 +50,12 @@ def tune(
         workers: number of processes that train, with one thread each; 1 trains in this process.
         minutes: start no further trial of a configuration that has trained for so long.
         prune: whether to skip the other seeds of a trial whose first seed is below the median of earlier trials.
+        criterion: what is maximised on validation: ``ndcg`` (NDCG@20 at the setting of the dial that training chooses),
+            ``balanced_ndcg`` (the same with all items counted alike, which is then also the goal of training), or
+            ``hypervolume`` (the area below the front of niche share and NDCG@20).
         storage: URL of a database for the study, which several processes and machines can share.
-        score: trains with a configuration and a seed and returns what is maximised. Default: the best NDCG@20 on
-            validation. With several workers it must be defined at the top of a module.
+        score: trains with a configuration and a seed and returns what is maximised, instead of the
+            criterion. With several workers it must be defined at the top of a module.
         on_trial: called when a trial has ended.
 
     Returns:
@@ -59,7 +69,7 @@ def tune(
     _check(configs, trials, seeds, workers, minutes)
     if importlib.util.find_spec("optuna") is None:
         raise ConfigError("tuning needs Optuna, which is not installed: pip install 'icpe[tune]'")
-    return _tune(configs, Path(folder), trials, seeds, workers, minutes, prune, storage, score, on_trial)
+    return _tune(configs, Path(folder), trials, seeds, workers, minutes, prune, criterion, storage, score, on_trial)
 
 
 def _tune(
@@ -70,6 +80,7 @@ def _tune(
     workers: int,
     minutes: float | None,
     prune: bool,
+    criterion: "Criterion",
     storage: str | None,
     score: Callable[[RunConfig, int], float] | None,
     on_trial: Callable[[TrialEvent], None] | None,
@@ -79,8 +90,11 @@ def _tune(
     from icpe.tune._schedule import Schedule
     from icpe.tune.storage import open_storage, quiet_optuna, storage_errors
     from icpe.tune.study import CellStudy
-    from icpe.tune.trial import TrialTask, forget_data, open_training, validation_score
+    from icpe.tune.trial import Criterion, TrialTask, forget_data, open_training, validation_score
 
+    if criterion not in get_args(Criterion):
+        raise unknown_name("criterion", criterion, get_args(Criterion))
+    configs = [_with_goal(config, criterion) for config in configs]
     spaces = [search_space(config) for config in configs]
     for config in configs:
         config.train_settings(config.make_method()).torch_device()
@@ -92,7 +106,7 @@ def _tune(
         database, alone, cells = open_storage(url), storage is None, []
         for config, space, content in zip(configs, spaces, hashes, strict=True):
             study = CellStudy(database, study_name(config), space)
-            study.check_identity(identity(config, space, content, seeds))
+            study.check_identity(identity(config, space, content, seeds, criterion))
             study.requeue(all_running=alone)  # whatever ran in the locked folder before is gone
             task = TrialTask(
                 job="",
@@ -104,11 +118,24 @@ def _tune(
                 budget=trials,
                 most_seconds=math.inf if minutes is None else 60 * minutes,
                 prune=prune,
-                score=score or validation_score,
+                criterion=criterion,
+                score=score or partial(validation_score, criterion=criterion),
             )
             cells.append(TunedCell(study, task))
         Schedule(cells, trials, on_trial, alone).run(workers)
         return [cell.result() for cell in cells]
+
+
+def _with_goal(config: RunConfig, criterion: "Criterion") -> RunConfig:
+    """Return the configuration with the goal of training that fits the criterion."""
+    if criterion != "balanced_ndcg":
+        return config
+    goal = config.train.get("goal", "balanced")
+    if goal != "balanced":
+        raise ConfigError(
+            f"the criterion balanced_ndcg needs training with the goal 'balanced'; found {goal!r}. Remove --train.goal"
+        )
+    return config.updated("train", {"goal": "balanced"})
 
 
 def _check(

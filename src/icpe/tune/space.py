@@ -63,7 +63,7 @@ def search_space(config: RunConfig) -> Space:
     """
     method = config.make_method()
     wanted = {f"method.{name}": choices for name, choices in {"reg": REG, **method.Settings.search_space()}.items()}
-    if method.settings.as_dict():  # a method that learns nothing has none
+    if any(not one.ranking for one in method.Settings.declared()):  # a method that learns nothing has none
         wanted["train.lr"] = LR
     values: dict[str, dict[Label, Any]] = {}
     defaults: Point = {}

@@ -91,6 +91,7 @@ class CellStudy:
         if found is None:
             self.optuna.set_user_attr("identity", wanted)
             return
+        found = {"criterion": "ndcg", **found}  # the only one in earlier versions
         for key in wanted:
             if found.get(key) != wanted[key]:
                 raise ConfigError(

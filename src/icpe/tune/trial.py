@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import mean
+from typing import Literal
 
 import optuna
 
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
-from icpe.recommender.fitting import validator
+from icpe.recommender.fitting import finished_model
+from icpe.recommender.validation import validator
 from icpe.runs.config import RunConfig
 from icpe.train import Trainer
 from icpe.tune.space import Point, Space
@@ -18,6 +20,7 @@ from icpe.tune.storage import JOB, open_storage, quiet_optuna, storage_errors
 from icpe.tune.study import FOUND, CellStudy, found_in, scores_in
 
 Score = Callable[[RunConfig, int], float]
+Criterion = Literal["ndcg", "balanced_ndcg", "hypervolume"]
 
 _SPLITS_IN_MEMORY = 8
 _splits: dict[str, tuple[Interactions, Interactions, str]] = {}
@@ -37,6 +40,7 @@ class TrialTask:
         budget: number of trials of the study.
         most_seconds: start no trial of a study that has trained for longer.
         prune: whether to skip the other seeds when the first is below the median.
+        criterion: what the score measures.
         score: trains with a configuration and a seed and returns the score.
     """
 
@@ -49,6 +53,7 @@ class TrialTask:
     budget: int
     most_seconds: float
     prune: bool
+    criterion: Criterion
     score: Score
 
 
@@ -143,8 +148,11 @@ def _train(trial: optuna.Trial, task: TrialTask, config: RunConfig, seed: int, s
     return score
 
 
-def validation_score(config: RunConfig, seed: int) -> float:
-    """Train with one seed and return the best NDCG@20 on the validation part.
+def validation_score(config: RunConfig, seed: int, criterion: Criterion = "ndcg") -> float:
+    """Train with one seed and return what the criterion measures on the validation part.
+
+    ``ndcg`` and ``balanced_ndcg`` are the best value of the goal of training, at the setting of the dial that training
+    chose. ``hypervolume`` is the area below the curve of niche share and NDCG over all settings of the dial.
 
     Raises:
         IcpeError: the settings cannot be trained.
@@ -153,11 +161,15 @@ def validation_score(config: RunConfig, seed: int) -> float:
     config = config.updated("train", {"seed": seed})
     method = config.make_method()
     train, valid, _ = open_training(config, seed)
-    trainer = Trainer(method, train, seed, config.train_settings(method), validator(train, valid))
+    settings = config.train_settings(method)
+    found = validator(train, valid, settings)
+    trainer = Trainer(method, train, seed, settings, found)
     trainer.run()
     score = float(trainer.position.best)
+    if criterion == "hypervolume":
+        score = finished_model(trainer, train, found).front().hypervolume
     if not math.isfinite(score):
-        raise ValueError(f"NDCG@20 on validation is {score}")
+        raise ValueError(f"{criterion}@20 on validation is {score}")
     return score
 
 

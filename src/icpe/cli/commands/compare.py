@@ -15,6 +15,7 @@ from icpe.cli.compare_progress import comparison_progress
 from icpe.cli.dotted import DottedCommand
 from icpe.cli.options import (
     data_argument,
+    goal_options,
     json_option,
     print_json,
     training_options,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )
 @workers_option
 @click.option("--keep-checkpoints", is_flag=True, help="Keep the checkpoints of finished runs, which take much space.")
+@goal_options
 @training_options
 @json_option
 @click.pass_obj
@@ -133,6 +135,8 @@ def _from_names(dotted: dict[str, dict[str, Any]], methods: str, backbones: str,
         for method in parse_names(methods, METHODS):
             chosen = {**flags, "preset": None, "seed": None}
             label, tuned = METHODS.find(method).label, method in BASELINES
+            if tuned:  # a dial would turn popularity and random into each other
+                chosen |= {"goal": None, "niche_share": None}
             config = check_flags(dotted, make_config(dotted, method=method, backbone=backbone, **chosen))
             if preset is not None and not tuned:
                 asked = config.updated("method", {"preset": preset})
@@ -186,18 +190,20 @@ def _write_report(grid: "Grid", subject: str) -> None:
 
 
 def _as_text(grid: "Grid", subject: str) -> str:
-    from icpe.compare.tables import table_of
+    from icpe.compare.tables import front_metrics_of, table_of
     from icpe.tables import terminal_width
 
+    width, fronts = terminal_width(), front_metrics_of(grid)
+    tables = [table_of(grid, metrics, subject).as_text(width) for metrics in (None, fronts) if metrics != []]
     page = "report.html, " if (grid.folder / "report.html").exists() else ""
-    files = f"{page}table.md, table.tex, differences.md, results.parquet"
-    return "\n".join([table_of(grid, subject=subject).as_text(terminal_width()), f"Saved in {grid.folder}: {files}"])
+    files = f"{page}table.md, table.tex, {'fronts.md, ' * bool(fronts)}differences.md, results.parquet"
+    return "\n".join([*tables, f"Saved in {grid.folder}: {files}"])
 
 
 def _as_json(grid: "Grid", subject: str) -> dict[str, Any]:
-    from icpe.compare.tables import table_of
+    from icpe.compare.tables import front_metrics_of, metrics_of, table_of
 
-    table = table_of(grid, subject=subject)
+    table = table_of(grid, [*metrics_of(grid, None), *front_metrics_of(grid)], subject)
     return {
         "folder": str(grid.folder),
         "seeds": grid.seeds,

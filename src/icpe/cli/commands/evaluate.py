@@ -40,7 +40,7 @@ def evaluate(
 
     Example: icpe evaluate run -n 10 -n 20
     """
-    from icpe.runs.run import evaluate_run
+    from icpe.runs.saved import evaluate_run
 
     result = evaluate_run(run, list(depths) or None, data_dir, parse_ranking(run, dotted, beta))
     if as_json:

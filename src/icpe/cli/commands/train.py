@@ -13,6 +13,7 @@ from icpe.cli.options import (
     backbone_option,
     command_line,
     data_argument,
+    goal_options,
     json_option,
     method_option,
     print_json,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", is_flag=True, help="Continue the interrupted run in the folder given by -o.")
 @click.option("--force", is_flag=True, help="Replace an existing run in the folder.")
+@goal_options
 @training_options
 @json_option
 @click.pass_obj
@@ -76,10 +78,24 @@ def train(
         print_json({**result, "folder": str(folder)})
         return
     click.echo(as_text(result))
+    _print_choice(folder, result["beta"], by_hand=config.expanded().method.get("beta") is not None)
     if still_improving(result):
         click.echo("\nValidation was still improving at the last step; consider more --train.epochs.")
     chosen = "" if output else ", a name that -o can change"
     click.echo(f"\nSaved in {folder}{chosen}. Try: icpe recommend {folder} --user ID")
+
+
+def _print_choice(folder: Path, beta: float, by_hand: bool) -> None:
+    """Print the setting of the dial and its price, and a warning if a setting given by hand is expensive."""
+    from icpe.recommender.store import FRONT, read_front
+    from icpe.report.front_sentences import describe_choice, describe_loss
+
+    front = read_front(folder / FRONT)
+    if front is None:
+        return
+    click.echo(f"\n{describe_choice(front, beta)} `icpe dial {folder}` shows every setting.")
+    if by_hand and (loss := describe_loss(front, beta)):
+        click.echo(f"Warning: {loss}", err=True)
 
 
 def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
@@ -109,7 +125,7 @@ def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
             config = replace(config, **emptied)
         config = config.updated(section, {key: chosen[section]})
     config = config.updated("method", {"preset": flags["preset"]})
-    config = config.updated("train", {"seed": flags["seed"], "device": flags["device"]})
+    config = config.updated("train", {name: flags.get(name) for name in ("seed", "device", "goal", "niche_share")})
     config = config.updated("evaluate", {"n": list(flags["depths"]) or None})
     for section, values in dotted.items():
         config = config.updated(section, values)
@@ -152,13 +168,13 @@ def as_text(result: dict[str, Any]) -> str:
     parts = [name for name in ("valid", "test") if name in result]
     if not parts:
         return "\n".join([*lines, "", "The run has no validation and no test part, so there are no metrics."])
-    lines += ["", " " * 18 + "".join(f"{part:>12}" for part in parts)]
+    lines += ["", " " * 22 + "".join(f"{part:>12}" for part in parts)]
     for name in result[parts[0]]:
-        lines.append(f"  {name:<16}" + "".join(_cell(name, result[part][name]) for part in parts))
+        lines.append(f"  {name:<20}" + "".join(_cell(name, result[part][name]) for part in parts))
     return "\n".join(lines)
 
 
 def _cell(name: str, value: float | None) -> str:
     if value is None:
         return f"{'-':>12}"
-    return f"{value:>12,}" if name.startswith("users") else f"{value:>12.4f}"
+    return f"{value:>12,.0f}" if name.startswith(("users", "balanced_pairs")) else f"{value:>12.4f}"

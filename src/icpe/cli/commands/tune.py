@@ -63,6 +63,13 @@ _FIRST_SEED = 100  # leaves the seeds below it to the comparison that uses the s
     show_default=True,
     help="Skip the other seeds of a trial whose first seed is below the median.",
 )
+@click.option(
+    "--criterion",
+    type=click.Choice(["ndcg", "balanced_ndcg", "hypervolume"]),
+    default="ndcg",
+    show_default=True,
+    help="What to maximise on validation: NDCG@20, NDCG@20 with all items counted alike, or the area below the front.",
+)
 @click.option("--preset", help="Settings to start from, as for icpe train.")
 @tuning_options
 @reading_options
@@ -80,10 +87,11 @@ def tune(
     workers: int,
     minutes: float | None,
     prune: bool,
+    criterion: Any,
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """Search settings by NDCG@20 on validation, with the same number of trials for every method.
+    """Search settings on validation data, with the same number of trials for every method.
 
     DATA is the same as for `icpe train`. Dotted flags fix settings that should not be searched: --train.epochs 50
     --backbone.dim 32. The test part is never evaluated. The same command continues a tuning that was stopped.
@@ -106,6 +114,7 @@ def tune(
                 workers=workers,
                 minutes=minutes,
                 prune=prune,
+                criterion=criterion,
                 storage=storage,
                 on_trial=show,
             )
@@ -143,7 +152,7 @@ def _configs(dotted: dict[str, Any], methods: str, backbones: str, flags: dict[s
 
     if "evaluate" in dotted or "seed" in dotted.get("train", {}):
         raise ConfigError(
-            "tuning evaluates NDCG@20 on validation with the seeds of --seeds; remove --evaluate.… and --train.seed"
+            "tuning evaluates --criterion on validation with the seeds of --seeds; remove --evaluate.… and --train.seed"
         )
     for name in parse_names(methods, METHODS):
         METHODS.find(name)  # an error about --methods should not speak of --method
@@ -214,13 +223,15 @@ def _settings(settings: dict[str, dict[str, Any]]) -> str:
 
 def as_text(found: list["TuningResult"], trials: int, presets: Path) -> str:
     """Return the result as a small table for the terminal."""
-    lines = [f"{'method':<18}{'backbone':<10}{'trials':>7}{'pruned':>8}{'failed':>8}  valid ndcg@20  settings"]
+    criterion = f"valid {found[0].criterion if found else 'ndcg'}@20"
+    width = max(13, len(criterion))
+    counts = f"{'trials':>7}{'pruned':>8}{'failed':>8}"
+    lines = [f"{'method':<18}{'backbone':<10}{counts}  {criterion:>{width}}  settings"]
     for one in found:
         score = "-" if one.score is None else f"{one.score:.4f}"
         words = _settings(one.settings) if one.score is not None else one.reason
-        lines.append(
-            f"{one.method:<18}{one.backbone:<10}{one.trials:>7}{one.pruned:>8}{one.failed:>8}  {score:>13}  {words}"
-        )
+        counts = f"{one.trials:>7}{one.pruned:>8}{one.failed:>8}"
+        lines.append(f"{one.method:<18}{one.backbone:<10}{counts}  {score:>{width}}  {words}")
     short = [f"{one.method} on {one.backbone} ({_why_short(one)})" for one in found if one.trials < trials]
     if short:
         lines += ["", f"Fewer than {trials} trials: {', '.join(short)}."]

@@ -1,16 +1,12 @@
-"""The popularity of items on a logarithmic scale."""
+"""The popularity of items on a logarithmic scale, as a tensor."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from icpe.data import popularity
 from icpe.data.interactions import Interactions
 
 
 def log_popularity(train: Interactions) -> Tensor:
-    """Return log(n_i / mean n) with n_i the training count of an item, float32 [items].
-
-    An item without training pairs counts as if it had one.
-    """
-    counts = np.maximum(train.item_counts, 1)
-    return torch.from_numpy(np.log(counts / counts.mean()).astype(np.float32))
+    """Return :func:`icpe.data.popularity.log_popularity` of the training counts, float32 [items]."""
+    return torch.from_numpy(popularity.log_popularity(train.item_counts))

@@ -1,6 +1,7 @@
 """ICPE: item clusters with Pareto-efficient weights, and ranking without the pull of popularity."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,21 +21,26 @@ from icpe.methods.icpe.clusters import ItemClusters
 from icpe.methods.icpe.gram import gram_by_autograd, gram_by_kernel
 from icpe.methods.icpe.propensity import GlobalPropensity, PropensityOffset
 from icpe.methods.icpe.settings import ICPESettings
+from icpe.methods.icpe.trend import popularity_trend
 from icpe.rng import stream
-from icpe.train.abilities import Diagnostics, ItemBias, Refresh
+from icpe.train.abilities import Diagnostics, ItemBias, OwnDirection, RankingChoice, Refresh
 from icpe.train.batch import Batch, Negatives
 from icpe.train.method import evaluation_mode
 from icpe.types import FloatArray, IntArray
 
+TRENDS = (0.0, 0.5, 1.0)  # weights of the trend from which validation chooses
 _KEPT = 0.9  # share of the previous matrix in the moving average of gram="ema"
 
 
-class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
+class ICPE(Refresh, RankingChoice, Diagnostics, OwnDirection, ItemBias, SampledLoss):
     """Item cluster-wise Pareto-efficient training with counterfactual ranking.
 
     The training score is Ŷ = (1−α)·S^n + α·S^g: the backbone's logit S^n and the global propensity S^g of the item are
-    learned together (paper Eqs. 5–7). Items are clustered by propensity, and the losses of the clusters get the weights
-    that minimise the norm of the weighted sum of their gradients (Eq. 9). Ranking leaves the propensity out (Eq. 14).
+    learned together (paper Eqs. 5–7). The propensity term starts from popularity, α·S^g = κ·log popularity + α·network,
+    so that the network has to learn only what popularity does not explain; κ = 0 is the paper. Items are clustered by
+    propensity, and the losses of the clusters get the weights that minimise the norm of the weighted sum of their
+    gradients (Eq. 9). Ranking leaves the propensity out (Eq. 14). If the log has times, ranking adds the recent change
+    of each item's popularity, as far as validation supports it.
 
     Example:
         >>> from icpe.backbones import MF
@@ -46,11 +52,16 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
     Settings = ICPESettings
     settings: ICPESettings
     log_popularity: Tensor
+    prior: Tensor
+    trend: Tensor
+    chosen_trend: Tensor
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "default": {},
         "paper": {
             "loss": "bce",
             "alpha": 2e-3,
+            "strength": 0.0,
+            "trend": 0.0,
             "features": "paper",
             "gram": "batch",
             "gram_at": "representations",
@@ -58,6 +69,7 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
             "runs": 10,
             "weights_on": "shared",
             "reg": 1e-3,
+            "beta": 0.0,
         },
     }
 
@@ -89,6 +101,9 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
         if self.settings.propensity == "learned":
             self.propensity = GlobalPropensity(width, rng)
         self.register_buffer("log_popularity", log_popularity(train))
+        self.register_buffer("prior", self.settings.strength * self.log_popularity)
+        self.register_buffer("trend", torch.from_numpy(popularity_trend(train).astype(np.float32)))
+        self.register_buffer("chosen_trend", torch.tensor(self.settings.trend or 0.0))
         self.clusters = ItemClusters(self.settings, train.item_counts, width, rng)
 
     @property
@@ -104,9 +119,9 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
     def offset(self, items: Tensor, codes: Tensor) -> Tensor:
         """Return α·S^g, which training adds to the score: representations [n, D], codes [n] → [n]."""
         if self.settings.propensity == "popularity":
-            return self.settings.strength * self.log_popularity[codes]
+            return self.prior[codes]
         propensity: Tensor = self.propensity(items.detach() if self.settings.detach else items)
-        return self.settings.alpha * propensity
+        return self.settings.alpha * propensity + self.prior[codes]
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
         """Return the weighted loss plus the L2 term; one forward and one backward pass serve all parameters."""
@@ -126,30 +141,31 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
             negatives = items[count:].view(*batch.negatives.shape, -1)
             scores = self.own_share * self.backbone.score(users[:, None], negatives) + offset[count:].view(count, -1)
             total = total + self.neg_weight * F.softplus(scores).mean()
-        total = total + self._shrinkage(offset[count:])
+        total = total + self._shrinkage(offset[count:], wanted[count:])
         return total + self.penalty(batch, (users, items[:count], items[count:]))
 
     def _inner_product_loss(self, batch: Batch, wanted: Tensor, users: Tensor, items: Tensor, **extras: Any) -> Tensor:
         """Return the whole loss for a backbone with inner products; ``wanted`` are the codes of the items."""
         settings = self.settings
         # Popular items occur among the peers more often. Subtracting log popularity from the logits corrects this.
-        missing = self.log_popularity[wanted] if settings.peers else None
+        frequent = self.log_popularity[wanted] if settings.peers else None
         start = 0 if settings.peers else len(batch.items)
         if settings.peers or settings.batch_negatives:
             extras |= {"codes": wanted, "group": settings.peers}
         if settings.propensity == "learned" and has_closed_form(users, items):
-            known = PropensityOffset(self.propensity, settings.alpha, settings.detach, settings.shrink, start, missing)
+            fixed = self.prior[wanted] if frequent is None else self.prior[wanted] - frequent
+            known = PropensityOffset(self.propensity, settings.alpha, settings.detach, settings.shrink, start, fixed)
             return self.product_loss(batch, users, items, self.own_share, offset=known, **extras)
         offset = self.offset(items, wanted)
-        added = offset if missing is None else offset - missing
+        added = offset if frequent is None else offset - frequent
         total = self.product_loss(batch, users, items, self.own_share, offset=added, **extras)
-        return total + self._shrinkage(offset[start:])
+        return total + self._shrinkage(offset[start:], wanted[start:])
 
-    def _shrinkage(self, offset: Tensor) -> Tensor:
-        """Return the penalty on the variance of the propensity term of sampled items."""
+    def _shrinkage(self, offset: Tensor, codes: Tensor) -> Tensor:
+        """Return the penalty on the variance of the learned part of the propensity term of sampled items."""
         if self.settings.shrink == 0 or self.settings.propensity != "learned" or len(offset) == 0:
             return offset.new_zeros(())
-        return self.settings.shrink * offset.var(correction=0)
+        return self.settings.shrink * (offset - self.prior[codes]).var(correction=0)
 
     def positive_losses(
         self, users: Tensor, items: Tensor, offset: Tensor, batch: Batch, user_weight: Tensor | None = None
@@ -263,9 +279,16 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
             )
 
     def _propensities(self, items: Tensor) -> FloatArray:
-        """Return S^g of all items, float64 [items]. With α = 0 the network that gives it is untrained."""
+        """Return S^g of all items, float64 [items]: the propensity term of the training score, divided by α.
+
+        With α = 0 the network is untrained, and log popularity takes the place of S^g if there is any prior.
+        """
+        alpha, known = self.settings.alpha, bool(self.prior.any())
         with torch.no_grad():
-            values: Tensor = self.log_popularity if self.settings.propensity == "popularity" else self.propensity(items)
+            if self.settings.propensity == "popularity" or (known and alpha == 0):
+                values: Tensor = self.log_popularity
+            else:
+                values = self.propensity(items) + self.prior / alpha if known else self.propensity(items)
         found: FloatArray = values.cpu().double().numpy()
         return found
 
@@ -273,18 +296,39 @@ class ICPE(Refresh, Diagnostics, ItemBias, SampledLoss):
         """Return the clusters, their gradients and weights, and how closely the propensity follows popularity."""
         with evaluation_mode(self), torch.no_grad():
             items = self.backbone.reps()[1]
-        propensity = self._propensities(items)
+            offset = self.offset(items, torch.arange(len(items), device=items.device))
         niche = ~head_mask(self._train.item_counts)
-        scale = self.settings.alpha if self.settings.propensity == "learned" else self.settings.strength
         return {
-            **self.clusters.diagnostics(propensity, niche),
-            "offset_std": float(np.std(propensity) * scale),
+            **self.clusters.diagnostics(self._propensities(items), niche),
+            "offset_std": float(offset.double().std(correction=0)),
         }
 
+    def ranking_options(self) -> Sequence[dict[str, Any]]:
+        """Return the weights of the trend to choose from: none if the settings fix it or the data have no trend."""
+        return [{"trend": weight} for weight in TRENDS] if self.settings.trend is None and self.trend.any() else []
+
+    def choose_ranking(self, **settings: Any) -> None:
+        """Rank with this weight of the trend from now on."""
+        self.chosen_trend.fill_(settings["trend"])
+
     def item_bias(self) -> Tensor | None:
-        """Return β times the propensity term of training, in the unit of ranking scores."""
-        if self.settings.beta == 0:
-            return None
+        """Return the weighted trend in the unit of ranking scores. The dial adds the propensity to it."""
+        weight = self.chosen_trend if self.settings.trend is None else self.settings.trend
+        return self.score_unit / self.own_share * weight * self.trend if weight and self.trend.any() else None
+
+    def dial_direction(self) -> Tensor:
+        """Return the propensity term of training in the unit of ranking scores. Ranking adds β times as much."""
         items = self.backbone.reps()[1]
         codes = torch.arange(len(items), device=items.device)
-        return self.settings.beta * self.score_unit / self.own_share * self.offset(items, codes)
+        return self.score_unit / self.own_share * self.offset(items, codes)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        # Models of early versions had no trend, and used the strength only with the fixed propensity.
+        early = {
+            "prior": torch.zeros_like(self.prior) if self.settings.propensity == "learned" else self.prior,
+            "trend": torch.zeros_like(self.trend),
+            "chosen_trend": torch.zeros_like(self.chosen_trend),
+        }
+        for name, value in early.items():
+            state_dict.setdefault(f"{prefix}{name}", value)
+        super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -39,17 +39,17 @@ class GlobalPropensity(nn.Module):
 
 
 class PropensityOffset:
-    """α·S^g of the items of a batch, with its gradient in closed form.
+    """α·network + fixed numbers for the items of a batch, with its gradient in closed form.
 
     On so few rows, the overhead of autograd costs more than the arithmetic.
 
     Args:
-        network: S^g.
+        network: the learned part of S^g.
         alpha: share α of the propensity.
         detach: whether the items get no gradient from it.
-        shrink: factor of the variance of the offsets from position ``start`` on, which is added to the loss.
+        shrink: factor of the variance of the learned part from position ``start`` on, which is added to the loss.
         start: position of the first item that ``shrink`` concerns.
-        missing: numbers that are subtracted from the offsets of these items, [n].
+        fixed: numbers that are added for these items, [n].
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class PropensityOffset:
         detach: bool = False,
         shrink: float = 0.0,
         start: int = 0,
-        missing: Tensor | None = None,
+        fixed: Tensor | None = None,
     ) -> None:
-        self._missing = missing
+        self._fixed = fixed
         self._alpha, self._detach, self._shrink, self._start = alpha, detach, shrink, start
         self.parameters = network.inner, network.inner_bias, network.outer, network.outer_bias
         self._numbers = [one.detach() for one in self.parameters]
@@ -84,7 +84,7 @@ class PropensityOffset:
             # This must not be a view of the returned tensor: its graph and this object would keep each other alive.
             sampled = offset[self._start :]
             self._centred = sampled - sampled.mean() if len(sampled) else None
-        return offset if self._missing is None else offset.sub_(self._missing)
+        return offset if self._fixed is None else offset.add_(self._fixed)
 
     @torch.no_grad()
     def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:

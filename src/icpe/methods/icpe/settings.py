@@ -34,9 +34,14 @@ class ICPESettings(LossSettings):
         0.1, "Share α of the propensity in the training score.", least=0.0, most=0.999, search=(0.03, 0.1, 0.3)
     )
     propensity: Literal["learned", "popularity"] = setting(
-        "learned", "Propensity of items: a learned network, or strength · log of the training count."
+        "learned", "Propensity of items: strength · log of the training count plus a learned network, or without one."
     )
-    strength: float = setting(0.85, "Strength κ of the propensity that is not learned.", least=0.0)
+    strength: float = setting(
+        1.0,
+        "Strength κ of log popularity in the propensity; with 0 the network learns all of it, as in the paper.",
+        least=0.0,
+        search=(0.0, 0.6, 0.85, 1.0),
+    )
     shrink: float = setting(
         0.0,
         "Factor of the variance of the propensity term, added to the loss. At 0 the propensity takes all of popularity "
@@ -79,12 +84,19 @@ class ICPESettings(LossSettings):
     weights_on: Literal["shared", "all", "none"] = setting(
         "all", "Which gradients the cluster weights change: of shared parameters (the paper), all, or none (w/o CR)."
     )
-    beta: float = setting(
-        0.0,
-        "Share of the propensity that ranking puts back: 0 counterfactual, 1 factual (ablation w/o CI), below 0 "
-        "further towards niche items.",
-        least=-100.0,
-        most=100.0,
+    trend: float | None = setting(
+        None,
+        "Weight of the trend in ranking, the recent change of each item's popularity; needs a log with times. Default: "
+        "the best of 0, 0.5 and 1 at each validation, or 0 without validation data.",
+        least=0.0,
+        ranking=True,
+    )
+    beta: float | None = setting(
+        None,
+        "The dial: share of the propensity that ranking puts back: 0 counterfactual, 1 factual (ablation w/o CI), "
+        "below 0 further towards niche items. Default: chosen on the validation part, or 0 without one.",
+        least=-1e6,
+        most=1e6,
         ranking=True,
     )
 

@@ -223,7 +223,7 @@ def _range_of_scores(run: Trajectory) -> float:
     """Difference between the largest and the smallest S^n of all items, for all users or a sample of them."""
     method, count = run.method, len(run.train.users)
     with evaluation_mode(method), torch.no_grad():
-        table = method.unbiased_scores()
+        table = method.scores()
     users = np.arange(count)
     if count > _USERS:
         users = stream(run.seed, "studies/users").choice(count, _USERS, replace=False)

@@ -24,7 +24,7 @@ def dial_front(model: Model, parts: Parts, values: Sequence[float], kind: Litera
     """Metrics on the test part for each value of a dial. Training and validation items are hidden.
 
     Args:
-        model: trained ICPE model for ``"beta"``, or any model for ``"penalty"``.
+        model: trained model.
         parts: split of the model.
         values: values of β, or of c in score − c·log popularity, in the same unit as in the method ``penalty``.
         kind: which dial to turn.
@@ -33,7 +33,7 @@ def dial_front(model: Model, parts: Parts, values: Sequence[float], kind: Litera
         Frame ``value, ndcg@20, apt@20, coverage@20, dominated``. A row is dominated by its NDCG and APT.
 
     Raises:
-        ConfigError: the model has no such dial.
+        ConfigError: there is no such dial, or it does not have the value.
     """
     users = np.flatnonzero(parts.test.user_counts).astype(np.int32)
     depth = min(20, len(parts.train.items))

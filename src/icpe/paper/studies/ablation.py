@@ -9,7 +9,7 @@ from icpe.metrics.statistics import holm, paired_t_test
 from icpe.paper.finding import Claim, Finding
 from icpe.paper.printed_numbers import printed_table
 from icpe.paper.reproduction import BACKBONES, PAPER, Reproduction
-from icpe.runs.run import evaluate_run
+from icpe.runs.saved import evaluate_run
 
 METRICS = ("recall_niche@20", "ndcg_niche@20", "coverage@20", "apt@20", "recall@20", "ndcg@20")
 _TRAINED_WITHOUT = {"w/o CR": {"weights_on": "none"}, "w/o PD": {"features": "plain"}}

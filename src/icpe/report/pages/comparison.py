@@ -13,6 +13,7 @@ from icpe.compare.names import BASELINES, backbone_name
 from icpe.compare.significance import ResultRow, find_subject
 from icpe.compare.tables import ResultTable, table_of
 from icpe.report import comparison_sentences
+from icpe.report.figures import fronts
 from icpe.report.figures.trade_off import scatter_figure, trade_off_figure
 from icpe.report.pages.runs import data_line, exposure_cards, inside_cards, user_cards
 from icpe.report.rendering import FigureCard, check_page_name, figure_card, write_page
@@ -42,6 +43,7 @@ def comparison_report(grid: Grid, path: Path | str, subject: str | None = "icpe"
         "title": _title(grid, results, subject),
         "about": data_line(runs[0]) if runs else results.caption,
         "headline": _headline(results, subject) if results.rows else [],
+        "fronts": _front_cards(grid),
         "table": results.table() if results.rows else None,
         "failures": _failures(grid),
     }
@@ -97,6 +99,22 @@ def _single_runs(grid: Grid, results: ResultTable, subject: str | None) -> list[
 
 def _cell(grid: Grid, row: ResultRow) -> Cell:
     return next(cell for cell in grid.cells if (cell.label, cell.backbone) == (row.label, row.backbone))
+
+
+def _front_cards(grid: Grid) -> list[FigureCard]:
+    """Figures of the fronts of all methods for each backbone; none if no run has a front."""
+    found = grid.fronts()
+    cards: list[FigureCard] = []
+    places, balanced = fronts.MEAN_CAPTIONS
+    for backbone in found["backbone"].unique(maintain_order=True):
+        if curves := fronts.mean_curves(found, backbone):
+            name = backbone_name(backbone)
+            plain, alike = partial(fronts.front_curves, curves), partial(fronts.front_curves, curves, "balanced")
+            cards += [
+                figure_card(f"Accuracy and places for niche items, {name}", places, plain),
+                figure_card(f"All items counted alike, {name}", balanced, alike),
+            ]
+    return cards
 
 
 def _trade_off(grid: Grid, results: ResultTable) -> dict[str, Any]:

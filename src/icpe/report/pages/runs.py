@@ -5,10 +5,13 @@ from functools import partial
 from pathlib import Path
 
 from icpe import columns as col
+from icpe.recommender import Model
 from icpe.recommender.ids import parse_ids
 from icpe.report import sentences
-from icpe.report.figures import exposure, icpe, training
+from icpe.report.dial_lists import further_settings, representative_users
+from icpe.report.figures import exposure, fronts, icpe, training
 from icpe.report.figures.exposure import Exposure
+from icpe.report.front_sentences import describe_choice
 from icpe.report.rendering import FigureCard, check_page_name, figure_card, write_page
 from icpe.report.results import ResultColumn, result_table, run_columns
 from icpe.report.user_cards import LENGTH, UserCard, typical_users, user_card
@@ -62,13 +65,16 @@ def write_runs_page(
         title=sentences.title(runs),
         about=data_line(runs[0]),
         headline=sentences.headline(runs, columns),
+        fronts=front_cards(runs),
+        costs=front_sentences(runs),
         table=result_table(labels, columns, _caption(runs[0])),
         notes=notes,
         shown=exposure_cards(runs),
         training=_training_cards(runs),
         training_notes=sentences.best_step_notes(runs),
         inside=inside_cards(runs),
-        users=user_cards(runs, users),
+        users=user_cards(runs, users, turned=True),
+        about_users=_about_users(runs, users),
         commands=[train_command(run.folder) for run in runs],
         labels=labels,
         settings=setting_rows(run.config for run in runs),
@@ -77,20 +83,68 @@ def write_runs_page(
     )
 
 
-def user_cards(runs: Sequence[RunRecord], users: Sequence[str] = ()) -> list[UserCard]:
+def front_cards(runs: Sequence[RunRecord]) -> list[FigureCard]:
+    """Figures of the fronts of the runs on the test part; none if no run has a front."""
+    curves = [
+        fronts.curve_of(run.label, style, run.front, run.model.beta, thin=run.method == "normal" and len(runs) > 1)
+        for run, style in zip(runs, training.run_styles(runs), strict=True)
+        if run.front is not None
+    ]
+    if not curves:
+        return []
+    places, balanced = fronts.CAPTIONS
+    return [
+        figure_card("Accuracy and places for niche items", places, partial(fronts.front_curves, curves)),
+        figure_card("All items counted alike", balanced, partial(fronts.front_curves, curves, "balanced")),
+    ]
+
+
+def front_sentences(runs: Sequence[RunRecord]) -> list[tuple[str, str]]:
+    """Label and cost of the chosen setting for every run that has a front on the test part."""
+    return [(run.label, describe_choice(run.front, run.model.beta, "test")) for run in runs if run.front is not None]
+
+
+def user_cards(runs: Sequence[RunRecord], users: Sequence[str] = (), turned: bool = False) -> list[UserCard]:
     """Cards of users with what each run recommends to them.
 
     Args:
         runs: Runs of one log.
         users: Ids of the users as text; by default three users with few, some and many training interactions.
+        turned: Whether to add the lists of the last ICPE run at two further settings of its dial. The three users are
+            then such whose lists have a usual number of niche items.
 
     Raises:
         DataError: A user is not in the training data.
     """
-    log = runs[0].model.log
-    chosen = parse_ids(users, log.users, "user") or typical_users(log)
-    lists = {user: [(run.label, run.model.recommend([user], LENGTH)[col.ITEM]) for run in runs] for user in chosen}
+    log, further = runs[0].model.log, _turned(runs) if turned else []
+    models = [*((run.label, run.model) for run in runs), *further]
+    chosen = parse_ids(users, log.users, "user")
+    if not chosen:
+        chosen = representative_users([model for _, model in models], LENGTH) if further else typical_users(log)
+    lists = {user: [(label, model.recommend([user], LENGTH)[col.ITEM]) for label, model in models] for user in chosen}
     return [user_card(log, user, found, "in training") for user, found in lists.items()]
+
+
+def _turned(runs: Sequence[RunRecord]) -> list[tuple[str, Model]]:
+    """The last ICPE run at two further settings of its dial, with labels."""
+    last = next((run for run in reversed(runs) if run.method == "icpe"), None)
+    return [(f"{last.label}, {name}", model) for name, model in further_settings(last.model)] if last else []
+
+
+def _about_users(runs: Sequence[RunRecord], users: Sequence[str]) -> list[str]:
+    """Sentences about the users and the lists on the cards."""
+    if not (further := _turned(runs)):
+        return []
+    label = further[0][0].rpartition(", ")[0]
+    chosen = (
+        "The users have few, some and many training interactions. Among users with about as many, their lists have the "
+        "most usual number of niche items. "
+    )
+    names = " and ".join(f"“{name}”" for name, _ in further)
+    return [
+        f"{'' if users else chosen}{names} come from the same trained model as “{label}”; only the dial is elsewhere. "
+        "Nothing was trained again."
+    ]
 
 
 def data_line(run: RunRecord) -> str:

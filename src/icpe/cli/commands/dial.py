@@ -1,0 +1,105 @@
+"""``icpe dial``: the price of every amount of debiasing, and the setting that meets a wish."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from icpe.cli.options import json_option, known_plugin_option, print_json
+
+if TYPE_CHECKING:
+    from icpe.recommender.dial import Wish
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--niche-share", type=float, metavar="SHARE", help="Give niche items this share of the places.")
+@click.option(
+    "--keep",
+    type=float,
+    metavar="SHARE",
+    help="Give niche items as many places as possible, but keep this share of the best NDCG.",
+)
+@click.option(
+    "--goal",
+    type=click.Choice(["traffic", "balanced"]),
+    help="Take the best NDCG on the validation part as it is (traffic), or with all items counted alike (balanced).",
+)
+@click.option("--beta", type=float, help="Take this setting.")
+@click.option("--save", is_flag=True, help="Keep the setting in the run, so that recommend and report use it.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the front into this .svg, .png or .pdf file.")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder to search first for the data of the run.",
+)
+@known_plugin_option
+@json_option
+def dial(run: Path, save: bool, plot: Path | None, data_dir: Path | None, as_json: bool, **wish: Any) -> None:
+    """Show accuracy and exposure at every setting of the dial, and choose one by a wish.
+
+    The dial says how much of the pull of popularity ranking puts back. Turning it needs no training. All settings are
+    measured and chosen on the validation part; the test part shows what the choice achieves on data that had no part
+    in it. Without a wish, the setting stays as it is.
+
+    Example: icpe dial run --niche-share 0.4 --save
+    """
+    from icpe.cli.front_text import as_table
+    from icpe.errors import ConfigError
+    from icpe.report.front_sentences import describe_choice
+    from icpe.runs.saved import dial_run
+
+    given = _wish(wish)
+    if save and given is None:
+        raise ConfigError("--save keeps a choice: add --niche-share, --keep, --goal or --beta")
+    if plot is not None:
+        from icpe.report.figures import check_suffix
+
+        check_suffix(plot)
+    found = dial_run(run, given, save, data_dir)
+    if plot is not None:
+        from icpe.report.figures import save_figure
+        from icpe.report.figures.fronts import front_of_model
+
+        save_figure(front_of_model(found.front, found.model.beta), plot)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    click.echo(as_table(found.front, found.model.beta))
+    click.echo(f"\n{describe_choice(found.front, found.model.beta)}")
+    if "test" in found.metrics:
+        click.echo(f"On the test part: {_summary(found.metrics['test'])}.")
+    if save:
+        click.echo(f"Saved in {run}; recommend, evaluate and report use this setting.")
+
+
+def _wish(values: dict[str, Any]) -> "Wish | None":
+    """Return the wish that the flags express, or None without one.
+
+    Raises:
+        ConfigError: there are several wishes, or a value is out of range. The message names the flags.
+    """
+    from icpe.errors import ConfigError
+    from icpe.recommender.dial import Wish
+
+    given = {name: value for name, value in values.items() if value is not None}
+    flags = [f"--{name.replace('_', '-')}" for name in given]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(flags)} are different wishes; give only one of them")
+    if not given:
+        return None
+    try:
+        return Wish(**given)
+    except ConfigError as error:
+        (name,) = given
+        raise ConfigError(str(error).replace(name, flags[0], 1)) from None
+
+
+def _summary(metrics: dict[str, float | None]) -> str:
+    """Return the main metrics in one line."""
+    from icpe.report.front_sentences import number, percent
+
+    length = next(name.partition("@")[2] for name in metrics if name.startswith("recall@"))
+    shown = (("recall", "Recall", number), ("ndcg", "NDCG", number), ("apt", "niche share", percent))
+    found = [(label, form, metrics[f"{name}@{length}"]) for name, label, form in shown]
+    return ", ".join(f"{label} {form(value)}" for label, form, value in found if value is not None)
