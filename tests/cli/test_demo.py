@@ -17,6 +17,7 @@ from icpe.metrics.true_preference import true_recall
 
 SMALL = ["--users", "300", "--items", "200", "--interactions", "6000"]
 QUICK = [*SMALL, "--train.epochs", "3"]
+METHODS = ("normal", "icpe", "logit_adjustment")
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +35,18 @@ def test_everything_is_there_and_fits_together(results, monkeypatch, capfd):
     folder, printed = results
     monkeypatch.chdir(folder)
     assert {path.name for path in Path("demo").iterdir()} == {
-        *("world", "split", "normal", "icpe", "report.html"),
+        *("world", "split", "report.html"),
+        *METHODS,
         *(f"{name}.{suffix}" for name in ("long-tail", "split") for suffix in ("png", "svg")),
     }
     assert printed["split"]["mode"] == "item_quota"
-    for name in ("normal", "icpe"):
+    for name in METHODS:
         assert json.loads(Path(f"demo/{name}/split.json").read_text()) == printed["split"]
         assert set(printed["runs"][name]["truth"]) == {"recall@20", "recall_head@20", "recall_niche@20"}
         stored = json.loads(Path(f"demo/{name}/result.json").read_text())
         assert printed["runs"][name]["test"] == stored["test"]
     page = Path("demo/report.html").read_text()
-    assert "<h1>ICPE against Normal</h1>" in page
+    assert "<h1>ICPE and Log-popularity offset against Normal</h1>" in page
     assert f"{printed['runs']['icpe']['truth']['recall_niche@20']:.4f}" in page
     capfd.readouterr()
     assert run(["recommend", "demo/icpe", "--user", "u0000", "-n", "3"]) == 0
@@ -66,10 +68,10 @@ def test_the_text_tells_the_same(results, monkeypatch, capfd):
     assert run(["demo", *QUICK, "--force"]) == 0
     out, err = capfd.readouterr()
     assert err == ""
-    both = [printed["runs"][name] for name in ("normal", "icpe")]
+    every = [printed["runs"][name] for name in METHODS]
     lines = {tuple(line.split()[:3]): line for line in out.splitlines()}
     recall, true = lines["Recall@20", "↑", "all"], next(line for line in out.splitlines() if "True Recall@20 ↑" in line)
-    for line, values in ((recall, [one["test"] for one in both]), (true, [one["truth"] for one in both])):
+    for line, values in ((recall, [one["test"] for one in every]), (true, [one["truth"] for one in every])):
         shown = [round(one["recall@20"], 4) for one in values]
         marked = [f"{value:.4f}{' *' if value == max(shown) else ''}" for value in shown]
         assert " ".join(line.split(" all ")[1].split()) == " ".join(marked)

@@ -21,6 +21,7 @@ from icpe.runs.run import Run
 from icpe.runs.saved import evaluate_run
 from icpe.testing import skewed_log
 
+TABLES = {f"{name}.{kind}" for name in ("table", "fronts") for kind in ("txt", "md", "tex", "csv")}
 FILES = {
     "grid.toml",
     "runs",
@@ -93,7 +94,7 @@ def test_a_grid_and_its_folder(make, tmp_path, trained):
     ]
     assert events[-1].seconds_left == 0
     names = {path.name for path in (tmp_path / "cmp").iterdir()}
-    assert names - {".lock"} == FILES | {"dials.parquet", "table.txt", "table.md", "table.tex", "table.csv"}
+    assert names - {".lock"} == FILES | {"dials.parquet", "fronts.parquet", *TABLES}
 
     # Rows are what the run folders hold, and those are ordinary runs, without their checkpoints.
     keys = ["label", "backbone", "method", "seed"]

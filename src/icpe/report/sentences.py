@@ -34,9 +34,11 @@ def versus(labels: Sequence[str], kind: str) -> str:
     Example:
         >>> versus(["Normal", "ICPE"], "runs"), versus(["A", "B", "C", "D"], "runs")
         ('ICPE against Normal', '3 runs against A')
+        >>> versus(["Normal", "ICPE", "DICE"], "runs")
+        'ICPE and DICE against Normal'
     """
     first, *others = labels
-    return f"{', '.join(others) if len(others) < 3 else f'{len(others)} {kind}'} against {first}"
+    return f"{' and '.join(others) if len(others) < 3 else f'{len(others)} {kind}'} against {first}"
 
 
 def headline(runs: "Sequence[RunRecord]", columns: Sequence[ResultColumn]) -> Headline:

@@ -50,7 +50,7 @@ _RENAMED: dict[str, dict[str, str]] = {
 
 
 # What applied in earlier versions where a setting was not given and the default has changed since.
-_DEFAULTS: dict[str, dict[str, Any]] = {"icpe": {"strength": 0.85, "trend": 0.0, "beta": 0.0}}
+_DEFAULTS: dict[str, dict[str, Any]] = {"icpe": {"strength": 0.85, "beta": 0.0}}
 _ALWAYS_WRITTEN = {"epochs", "batch_size", "lr", "patience", "device"}  # in the section [train] of every run
 
 
@@ -100,7 +100,7 @@ def with_earlier_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
 
     Example:
         >>> with_earlier_defaults({"method": {"name": "icpe", "strength": 0.85}, "train": {"epochs": 4}})
-        {'method': {'strength': 0.0, 'trend': 0.0, 'beta': 0.0, 'name': 'icpe'}, 'train': {'goal': 'none', 'epochs': 4}}
+        {'method': {'strength': 0.0, 'beta': 0.0, 'name': 'icpe'}, 'train': {'goal': 'none', 'epochs': 4}}
     """
     given = sections.get("method", {})
     method = {**_DEFAULTS.get(given.get("name"), {}), **given}

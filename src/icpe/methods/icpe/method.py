@@ -1,7 +1,6 @@
 """ICPE: item clusters with Pareto-efficient weights, and ranking without the pull of popularity."""
 
 import warnings
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,26 +20,23 @@ from icpe.methods.icpe.clusters import ItemClusters
 from icpe.methods.icpe.gram import gram_by_autograd, gram_by_kernel
 from icpe.methods.icpe.propensity import GlobalPropensity, PropensityOffset
 from icpe.methods.icpe.settings import ICPESettings
-from icpe.methods.icpe.trend import popularity_trend
 from icpe.rng import stream
-from icpe.train.abilities import Diagnostics, ItemBias, OwnDirection, RankingChoice, Refresh
+from icpe.train.abilities import Diagnostics, OwnDirection, Refresh
 from icpe.train.batch import Batch, Negatives
 from icpe.train.method import evaluation_mode
 from icpe.types import FloatArray, IntArray
 
-TRENDS = (0.0, 0.5, 1.0)  # weights of the trend from which validation chooses
 _KEPT = 0.9  # share of the previous matrix in the moving average of gram="ema"
 
 
-class ICPE(Refresh, RankingChoice, Diagnostics, OwnDirection, ItemBias, SampledLoss):
+class ICPE(Refresh, Diagnostics, OwnDirection, SampledLoss):
     """Item cluster-wise Pareto-efficient training with counterfactual ranking.
 
     The training score is Ŷ = (1−α)·S^n + α·S^g: the backbone's logit S^n and the global propensity S^g of the item are
     learned together (paper Eqs. 5–7). The propensity term starts from popularity, α·S^g = κ·log popularity + α·network,
     so that the network has to learn only what popularity does not explain; κ = 0 is the paper. Items are clustered by
     propensity, and the losses of the clusters get the weights that minimise the norm of the weighted sum of their
-    gradients (Eq. 9). Ranking leaves the propensity out (Eq. 14). If the log has times, ranking adds the recent change
-    of each item's popularity, as far as validation supports it.
+    gradients (Eq. 9). Ranking leaves the propensity out (Eq. 14), and the dial puts as much of it back as wished.
 
     Example:
         >>> from icpe.backbones import MF
@@ -53,15 +49,12 @@ class ICPE(Refresh, RankingChoice, Diagnostics, OwnDirection, ItemBias, SampledL
     settings: ICPESettings
     log_popularity: Tensor
     prior: Tensor
-    trend: Tensor
-    chosen_trend: Tensor
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "default": {},
         "paper": {
             "loss": "bce",
             "alpha": 2e-3,
             "strength": 0.0,
-            "trend": 0.0,
             "features": "paper",
             "gram": "batch",
             "gram_at": "representations",
@@ -102,8 +95,6 @@ class ICPE(Refresh, RankingChoice, Diagnostics, OwnDirection, ItemBias, SampledL
             self.propensity = GlobalPropensity(width, rng)
         self.register_buffer("log_popularity", log_popularity(train))
         self.register_buffer("prior", self.settings.strength * self.log_popularity)
-        self.register_buffer("trend", torch.from_numpy(popularity_trend(train).astype(np.float32)))
-        self.register_buffer("chosen_trend", torch.tensor(self.settings.trend or 0.0))
         self.clusters = ItemClusters(self.settings, train.item_counts, width, rng)
 
     @property
@@ -303,19 +294,6 @@ class ICPE(Refresh, RankingChoice, Diagnostics, OwnDirection, ItemBias, SampledL
             "offset_std": float(offset.double().std(correction=0)),
         }
 
-    def ranking_options(self) -> Sequence[dict[str, Any]]:
-        """Return the weights of the trend to choose from: none if the settings fix it or the data have no trend."""
-        return [{"trend": weight} for weight in TRENDS] if self.settings.trend is None and self.trend.any() else []
-
-    def choose_ranking(self, **settings: Any) -> None:
-        """Rank with this weight of the trend from now on."""
-        self.chosen_trend.fill_(settings["trend"])
-
-    def item_bias(self) -> Tensor | None:
-        """Return the weighted trend in the unit of ranking scores. The dial adds the propensity to it."""
-        weight = self.chosen_trend if self.settings.trend is None else self.settings.trend
-        return self.score_unit / self.own_share * weight * self.trend if weight and self.trend.any() else None
-
     def dial_direction(self) -> Tensor:
         """Return the propensity term of training in the unit of ranking scores. Ranking adds β times as much."""
         items = self.backbone.reps()[1]
@@ -323,12 +301,7 @@ class ICPE(Refresh, RankingChoice, Diagnostics, OwnDirection, ItemBias, SampledL
         return self.score_unit / self.own_share * self.offset(items, codes)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        # Models of early versions had no trend, and used the strength only with the fixed propensity.
-        early = {
-            "prior": torch.zeros_like(self.prior) if self.settings.propensity == "learned" else self.prior,
-            "trend": torch.zeros_like(self.trend),
-            "chosen_trend": torch.zeros_like(self.chosen_trend),
-        }
-        for name, value in early.items():
-            state_dict.setdefault(f"{prefix}{name}", value)
+        # Models of early versions used the strength only with the fixed propensity.
+        before = torch.zeros_like(self.prior) if self.settings.propensity == "learned" else self.prior
+        state_dict.setdefault(f"{prefix}prior", before)
         super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -84,13 +84,6 @@ class ICPESettings(LossSettings):
     weights_on: Literal["shared", "all", "none"] = setting(
         "all", "Which gradients the cluster weights change: of shared parameters (the paper), all, or none (w/o CR)."
     )
-    trend: float | None = setting(
-        None,
-        "Weight of the trend in ranking, the recent change of each item's popularity; needs a log with times. Default: "
-        "the best of 0, 0.5 and 1 at each validation, or 0 without validation data.",
-        least=0.0,
-        ranking=True,
-    )
     beta: float | None = setting(
         None,
         "The dial: share of the propensity that ranking puts back: 0 counterfactual, 1 factual (ablation w/o CI), "
