@@ -22,7 +22,7 @@ from safetensors.numpy import load_file
 
 TRAININGS = Path(__file__).parent / "golden.json"
 FAILED = "did not finish"
-NEW_WITH_THE_DIAL = ("--train.goal",)
+NEW_WITH_THE_DIAL = ("--train.goal", "--method.cooling")
 
 
 def train(checkout: Path, folder: Path, arguments: list[str]) -> None:

@@ -19,6 +19,7 @@ from icpe.rng import stream
 from icpe.testing.logs import skewed_log
 from icpe.testing.methods import check_method
 from icpe.train import Trainer, TrainSettings
+from icpe.train.loop import Validation
 
 LOG = skewed_log(users=40, items=30, pairs=400)
 
@@ -70,8 +71,8 @@ each_loss = pytest.mark.parametrize("loss", ["bce", "softmax"])
 
 
 def built(backbone, labels=None, **settings):
-    """A method with parameters in float64 and random clusters."""
-    method = ICPE(backbone(), **{"negatives": 5, "alpha": 0.3, **settings})
+    """A method with parameters in float64, sampled negatives and random clusters."""
+    method = ICPE(backbone(), **{"negatives": 5, "peers": 0, "shrink": 0.0, "alpha": 0.3, **settings})
     method.build(LOG, stream(0, "test"))
     method.double()
     labels = stream(1, "labels").integers(0, method.settings.clusters, len(LOG.items)) if labels is None else labels
@@ -250,8 +251,9 @@ def test_uniform_bounds_that_leave_no_freedom_equal_no_weights(loss):
 @each_backbone
 def test_without_propensity_and_weights_it_is_normal(backbone, loss):
     plain = trained(Normal(backbone(), loss=loss, reg=1e-3))
-    same(trained(ICPE(backbone(), loss=loss, alpha=0.0, strength=0.0, weights_on="none", reg=1e-3)), plain)
-    other = trained(ICPE(backbone(), loss=loss, alpha=0.5, strength=0.0, weights_on="none", reg=1e-3))
+    bare = {"strength": 0.0, "shrink": 0.0, "peers": 0, "temperature": 0.2, "weights_on": "none", "reg": 1e-3}
+    same(trained(ICPE(backbone(), loss=loss, alpha=0.0, **bare)), plain)
+    other = trained(ICPE(backbone(), loss=loss, alpha=0.5, **bare))
     assert any(not torch.allclose(other[name], plain[name], atol=1e-4) for name in plain)
 
 
@@ -308,13 +310,36 @@ def test_closed_form_of_the_whole_propensity_equals_autograd(backbone, loss, mon
 def test_models_without_a_saved_prior_keep_their_propensity():
     """Early versions used the strength only where the propensity was fixed."""
     everything = torch.arange(len(LOG.items))
-    for settings, strength in (({}, 0.0), ({"propensity": "popularity"}, 1.0)):
+    for settings, strength in (({}, 0.0), ({"propensity": "popularity"}, 0.7)):
         old, new = built(BACKBONES["mf"], strength=strength, **settings), built(BACKBONES["mf"], **settings)
-        state = {name: value for name, value in old.state_dict().items() if name != "prior"}
+        new_names = ("prior", "current_temperature")
+        state = {name: value for name, value in old.state_dict().items() if name not in new_names}
         new.load_state_dict(state)
         with torch.no_grad():
             items = new.backbone.reps()[1]
             torch.testing.assert_close(new.offset(items, everything), old.offset(items, everything))
+
+
+def test_temperature_cools_at_plateaus_and_the_best_state_keeps_its_own():
+    """.4 · .5^n after n validations without a better value; nothing else changes it."""
+    method = ICPE(MF(dim=4), temperature=0.4, cooling=0.5)
+    values, seen = iter([0.1, 0.3, 0.2, 0.2, 0.4, 0.1, 0.1]), []
+
+    def validate(validated, last_share=None):
+        seen.append(validated.temperature)
+        return Validation(next(values), {}, None, 0.5)
+
+    loop = TrainSettings(epochs=7, batch_size=len(LOG), evaluate_every=1, lr=0.01)
+    Trainer(method, LOG, 0, loop, validate).run()
+    assert seen == pytest.approx([0.4, 0.4, 0.4, 0.2, 0.1, 0.1, 0.05])
+    assert method.temperature == pytest.approx(0.1)  # that of the fifth validation, the best one
+    assert method.score_unit == method.temperature
+
+
+def test_negatives_are_peers_where_the_backbone_and_the_settings_allow_it():
+    assert ICPE(MF()).settings.peers == ICPE(LightGCN()).settings.peers == 1024
+    for method in (ICPE(NeuMF()), ICPE(MF(), loss="bce"), ICPE(MF(), gram="batch"), ICPE(MF(), batch_negatives=True)):
+        assert method.settings.peers == 0
 
 
 def test_beta_moves_lists_between_niche_and_head():
@@ -384,10 +409,9 @@ def test_average_of_batches_moves_slowly():
 )
 def test_contract_of_methods(settings):
     some = {} if not settings else {"backbones": [lambda: MF(dim=4, init_std=0.1)]}
-    # A bias common to all logits changes nothing in a softmax.
-    check_method(
-        lambda backbone: ICPE(backbone, **{"clusters": 3, **settings}), **some, untouched=["backbone.output_bias"]
-    )
+    # Biases that are common to all logits change nothing in a softmax.
+    constant = ["backbone.output_bias", "propensity.outer_bias"]
+    check_method(lambda backbone: ICPE(backbone, **{"clusters": 3, **settings}), **some, untouched=constant)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +510,9 @@ def _two_layers(rows, inner, inner_bias, outer, outer_bias):
 
 
 @pytest.mark.parametrize("backbone", ["mf", "lightgcn", "neumf"])
-@pytest.mark.parametrize("settings", [{"loss": "bce"}, {"negatives": 6}, {"negatives": 6, "batch_negatives": True}])
+@pytest.mark.parametrize(
+    "settings", [{"loss": "bce"}, {"negatives": 6, "peers": 0}, {"negatives": 6, "batch_negatives": True}]
+)
 def test_shrinking_adds_the_variance_of_the_offsets(backbone, settings, monkeypatch):
     """In the closed form and by autograd alike, and S^g alone is pulled together."""
     if backbone == "neumf" and settings.get("batch_negatives"):

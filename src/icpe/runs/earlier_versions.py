@@ -50,7 +50,9 @@ _RENAMED: dict[str, dict[str, str]] = {
 
 
 # What applied in earlier versions where a setting was not given and the default has changed since.
-_DEFAULTS: dict[str, dict[str, Any]] = {"icpe": {"strength": 0.85, "beta": 0.0}}
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "icpe": {"strength": 0.85, "shrink": 0.0, "temperature": 0.2, "cooling": 1.0, "peers": 0, "beta": 0.0}
+}
 _ALWAYS_WRITTEN = {"epochs", "batch_size", "lr", "patience", "device"}  # in the section [train] of every run
 
 
@@ -99,8 +101,9 @@ def with_earlier_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
         sections: sections by name. Only ``method`` and ``train`` change; settings have their present names.
 
     Example:
-        >>> with_earlier_defaults({"method": {"name": "icpe", "strength": 0.85}, "train": {"epochs": 4}})
-        {'method': {'strength': 0.0, 'beta': 0.0, 'name': 'icpe'}, 'train': {'goal': 'none', 'epochs': 4}}
+        >>> found = with_earlier_defaults({"method": {"name": "icpe", "strength": 0.85}, "train": {"epochs": 4}})
+        >>> found["method"]["strength"], found["method"]["cooling"], found["train"]
+        (0.0, 1.0, {'goal': 'none', 'epochs': 4})
     """
     given = sections.get("method", {})
     method = {**_DEFAULTS.get(given.get("name"), {}), **given}

@@ -65,6 +65,17 @@ class RankingChoice(ABC):
         """Rank by one of :meth:`ranking_options` from now on. The choice must be stored in a buffer."""
 
 
+class OnPlateau(ABC):
+    """A method that changes something whenever a validation brings no better value, such as a temperature.
+
+    What it changes must be a buffer, so that checkpoints contain it and the best state comes back with its own value.
+    """
+
+    @abstractmethod
+    def on_plateau(self) -> None:
+        """Change the training of the next steps. The loop calls this after a validation without a better value."""
+
+
 class ItemBias(ABC):
     """A method that ranks by a score plus one number per item, which is the same for all users."""
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
 from icpe.rng import random_keys, stream
-from icpe.train.abilities import CustomSampling, Diagnostics, RankingChoice, Refresh
+from icpe.train.abilities import CustomSampling, Diagnostics, OnPlateau, RankingChoice, Refresh
 from icpe.train.batch import Batch, SampledBatch
 from icpe.train.method import TrainingMethod
 from icpe.train.optimizer import Optimizer
@@ -243,6 +243,8 @@ class Trainer:
             self._best = {name: tensor.clone() for name, tensor in self.method.state_dict().items()}
         else:
             position.stale += 1
+            if isinstance(self.method, OnPlateau):
+                self.method.on_plateau()
         return self._with_diagnostics(record)
 
     def _with_diagnostics(self, record: dict[str, Any]) -> dict[str, Any]:

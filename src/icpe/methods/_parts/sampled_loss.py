@@ -60,6 +60,11 @@ class SampledLoss(FoldIn, Method):
         return 1.0
 
     @property
+    def temperature(self) -> float:
+        """Temperature τ of the softmax at this time."""
+        return self.settings.temperature
+
+    @property
     def norm_power(self) -> float:
         """Power of an item's norm by which ranking multiplies the cosine."""
         return 0.0
@@ -93,7 +98,7 @@ class SampledLoss(FoldIn, Method):
         with_penalty = self.backbone.trains_rows
         reg, settings = self.reg if with_penalty else 0.0, self.settings
         if settings.loss == "softmax":
-            loss = softmax_on_rows(users, items, settings.temperature / scale, reg=reg, **extras)
+            loss = softmax_on_rows(users, items, self.temperature / scale, reg=reg, **extras)
         elif settings.loss == "bpr":
             loss = bpr_on_rows(users, items, scale, reg=reg, **extras)
         else:
@@ -107,7 +112,7 @@ class SampledLoss(FoldIn, Method):
             return F.softplus(negative - positive[:, None]).mean()
         if self.settings.loss == "bce":
             return F.softplus(-positive).mean() + self.neg_weight * F.softplus(negative).mean()
-        logits = torch.cat([positive[:, None], negative], dim=1) / self.settings.temperature
+        logits = torch.cat([positive[:, None], negative], dim=1) / self.temperature
         return (torch.logsumexp(logits, dim=1) - logits[:, 0]).mean()
 
     @property
@@ -118,7 +123,7 @@ class SampledLoss(FoldIn, Method):
     @property
     def score_unit(self) -> float:
         """The ranking score that corresponds to 1 in the unit of training: τ for cosines, 1 for logits."""
-        return self.settings.temperature if self.settings.loss == "softmax" else 1.0
+        return self.temperature if self.settings.loss == "softmax" else 1.0
 
     def scores(self) -> ScoreTable:
         """Return logits, or cosines where the softmax was trained on them."""
@@ -138,7 +143,7 @@ class SampledLoss(FoldIn, Method):
         if self.settings.loss == "bpr":
             return F.softplus(negative - positive[:, None]).mean()
         if self.settings.loss == "softmax":
-            positive, others = positive / self.settings.temperature, negative / self.settings.temperature
+            positive, others = positive / self.temperature, negative / self.temperature
             return (torch.logaddexp(positive, torch.logsumexp(others, 0)) - positive).mean()
         return F.softplus(-positive).mean() + self.neg_weight * F.softplus(negative).mean()
 

@@ -21,15 +21,16 @@ from icpe.methods.icpe.gram import gram_by_autograd, gram_by_kernel
 from icpe.methods.icpe.propensity import GlobalPropensity, PropensityOffset
 from icpe.methods.icpe.settings import ICPESettings
 from icpe.rng import stream
-from icpe.train.abilities import Diagnostics, OwnDirection, Refresh
+from icpe.train.abilities import Diagnostics, OnPlateau, OwnDirection, Refresh
 from icpe.train.batch import Batch, Negatives
 from icpe.train.method import evaluation_mode
 from icpe.types import FloatArray, IntArray
 
+_COLDEST = 0.05  # lowest temperature; training is unstable below it
 _KEPT = 0.9  # share of the previous matrix in the moving average of gram="ema"
 
 
-class ICPE(Refresh, Diagnostics, OwnDirection, SampledLoss):
+class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
     """Item cluster-wise Pareto-efficient training with counterfactual ranking.
 
     The training score is Ŷ = (1−α)·S^n + α·S^g: the backbone's logit S^n and the global propensity S^g of the item are
@@ -49,12 +50,15 @@ class ICPE(Refresh, Diagnostics, OwnDirection, SampledLoss):
     settings: ICPESettings
     log_popularity: Tensor
     prior: Tensor
+    current_temperature: Tensor
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "default": {},
         "paper": {
             "loss": "bce",
             "alpha": 2e-3,
             "strength": 0.0,
+            "shrink": 0.0,
+            "cooling": 1.0,
             "features": "paper",
             "gram": "batch",
             "gram_at": "representations",
@@ -95,7 +99,17 @@ class ICPE(Refresh, Diagnostics, OwnDirection, SampledLoss):
             self.propensity = GlobalPropensity(width, rng)
         self.register_buffer("log_popularity", log_popularity(train))
         self.register_buffer("prior", self.settings.strength * self.log_popularity)
+        self.register_buffer("current_temperature", torch.tensor(self.settings.temperature, dtype=torch.float32))
         self.clusters = ItemClusters(self.settings, train.item_counts, width, rng)
+
+    @property
+    def temperature(self) -> float:
+        """Temperature τ of the softmax: it starts at the setting and cools while validation does not improve."""
+        return float(self.current_temperature)
+
+    def on_plateau(self) -> None:
+        """Cool the softmax. Validation decides how far this goes, because the best state keeps its own temperature."""
+        self.current_temperature.mul_(self.settings.cooling).clamp_(min=_COLDEST)
 
     @property
     def own_share(self) -> float:
@@ -105,7 +119,7 @@ class ICPE(Refresh, Diagnostics, OwnDirection, SampledLoss):
     @property
     def _sharpness(self) -> float:
         """Factor of the inner product, or of the cosine for softmax, in the score."""
-        return self.own_share / self.settings.temperature if self.settings.loss == "softmax" else self.own_share
+        return self.own_share / self.temperature if self.settings.loss == "softmax" else self.own_share
 
     def offset(self, items: Tensor, codes: Tensor) -> Tensor:
         """Return α·S^g, which training adds to the score: representations [n, D], codes [n] → [n]."""
@@ -292,6 +306,7 @@ class ICPE(Refresh, Diagnostics, OwnDirection, SampledLoss):
         return {
             **self.clusters.diagnostics(self._propensities(items), niche),
             "offset_std": float(offset.double().std(correction=0)),
+            "temperature": self.temperature,
         }
 
     def dial_direction(self) -> Tensor:
@@ -301,7 +316,8 @@ class ICPE(Refresh, Diagnostics, OwnDirection, SampledLoss):
         return self.score_unit / self.own_share * self.offset(items, codes)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        # Models of early versions used the strength only with the fixed propensity.
+        # Models of early versions used the strength only with the fixed propensity, and had a constant temperature.
         before = torch.zeros_like(self.prior) if self.settings.propensity == "learned" else self.prior
         state_dict.setdefault(f"{prefix}prior", before)
+        state_dict.setdefault(f"{prefix}current_temperature", self.current_temperature)
         super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -8,6 +8,7 @@ from icpe.backbones.base import Backbone
 from icpe.methods._parts.sampled_loss import LossSettings
 from icpe.settings import setting
 
+PEERS = 1024
 Features = Literal["propensity", "paper", "popularity", "plain"]
 
 
@@ -17,17 +18,26 @@ class ICPESettings(LossSettings):
     loss: Literal["softmax", "bce"] = setting(
         "softmax", "Loss: softmax over cosine / temperature against shared negatives, or bce as in the paper."
     )
-    temperature: float = setting(0.2, "Temperature τ of the softmax.", above=0.0, search=(0.15, 0.2, 0.25))
+    temperature: float = setting(
+        0.25, "Temperature τ of the softmax at the start.", above=0.0, search=(0.15, 0.2, 0.25, 0.3)
+    )
+    cooling: float = setting(
+        0.9,
+        "Factor of the temperature after each validation without a better value; 1 keeps the temperature.",
+        above=0.0,
+        most=1.0,
+    )
     reg: float | None = setting(
         None, "Weight λ of the L2 term. Default: 0 for softmax, else that of the backbone.", least=0.0
     )
     batch_negatives: bool = setting(
         False, "For softmax, whether the positives of other users in the batch serve as negatives too."
     )
-    peers: int = setting(
-        0,
+    peers: int | None = setting(
+        None,
         "For softmax on inner products, the size of groups of positives that are each other's negatives; 0 samples "
-        "negatives instead. Their logits lack log popularity, so that both scores keep their meaning.",
+        "negatives instead. Their logits lack log popularity, so that both scores keep their meaning. Default: 1,024 "
+        "where possible, else 0.",
         least=0,
     )
     alpha: float = setting(
@@ -37,17 +47,17 @@ class ICPESettings(LossSettings):
         "learned", "Propensity of items: strength · log of the training count plus a learned network, or without one."
     )
     strength: float = setting(
-        1.0,
+        0.7,
         "Strength κ of log popularity in the propensity; with 0 the network learns all of it, as in the paper.",
         least=0.0,
-        search=(0.0, 0.6, 0.85, 1.0),
+        search=(0.0, 0.5, 0.7, 0.85, 1.0),
     )
     shrink: float = setting(
-        0.0,
-        "Factor of the variance of the propensity term, added to the loss. At 0 the propensity takes all of popularity "
-        "out of the personal score; larger values leave some of it there.",
+        0.5,
+        "Factor of the variance of the learned part of the propensity term, added to the loss. At 0 the propensity "
+        "takes all of popularity out of the personal score; larger values leave some of it there.",
         least=0.0,
-        search=(0.0, 0.005, 0.01, 0.02, 0.04),
+        search=(0.0, 0.02, 0.1, 0.5),
     )
     detach: bool = setting(False, "Whether the propensity leaves the item representations unchanged.")
     clusters: int = setting(4, "Largest number of item clusters (K).", least=1)
@@ -113,6 +123,9 @@ class ICPESettings(LossSettings):
         return self
 
     def completed(self, backbone: Backbone) -> Self:
-        """Return the settings with the L2 weight and the number of negatives filled in."""
+        """Return the settings with the L2 weight, the number of negatives and the peers filled in."""
         settings = self.replace(reg=0.0) if self.reg is None and self.loss == "softmax" else self
+        if settings.peers is None:
+            with_peers = self.loss == "softmax" and self.gram == "full" and not self.batch_negatives
+            settings = settings.replace(peers=PEERS if with_peers and backbone.inner_product else 0)
         return super(ICPESettings, settings).completed(backbone)

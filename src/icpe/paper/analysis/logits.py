@@ -24,8 +24,8 @@ def own_logits(method: TrainingMethod, users: Tensor, items: Tensor) -> Tensor:
     if not isinstance(method, SampledLoss) or method.settings.loss != "softmax":
         return method.backbone.score(users, items)
     if not method.ranks_by_cosine:
-        return method.backbone.score(users, items) / method.settings.temperature
-    return F.cosine_similarity(users, items, dim=-1) / method.settings.temperature
+        return method.backbone.score(users, items) / method.temperature
+    return F.cosine_similarity(users, items, dim=-1) / method.temperature
 
 
 def pair_logits(trained: Model | TrainingMethod, users: IntArray, items: IntArray, factual: bool = False) -> FloatArray:
