@@ -53,6 +53,14 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
     current_temperature: Tensor
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "default": {},
+        "version-0.1": {
+            "temperature": 0.2,
+            "cooling": 1.0,
+            "peers": 0,
+            "strength": 0.0,
+            "shrink": 0.0,
+            "beta": 0.0,
+        },
         "paper": {
             "loss": "bce",
             "alpha": 2e-3,
