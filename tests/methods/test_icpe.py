@@ -342,6 +342,12 @@ def test_negatives_are_peers_where_the_backbone_and_the_settings_allow_it():
         assert method.settings.peers == 0
 
 
+def test_loss_suits_the_backbone():
+    assert ICPE(MF()).settings.loss == ICPE(LightGCN()).settings.loss == "softmax"
+    assert ICPE(NeuMF()).settings.loss == "bce"
+    assert ICPE(NeuMF(), loss="softmax").settings.loss == ICPE(NeuMF(), batch_negatives=True).settings.loss == "softmax"
+
+
 def test_beta_moves_lists_between_niche_and_head():
     world = make_world(users=300, items=120, interactions=6000, seed=0)
     model = ICPE(MF(dim=16)).fit(world.log, seed=0, epochs=10, batch_size=256, lr=1e-2)
@@ -511,12 +517,13 @@ def _two_layers(rows, inner, inner_bias, outer, outer_bias):
 
 @pytest.mark.parametrize("backbone", ["mf", "lightgcn", "neumf"])
 @pytest.mark.parametrize(
-    "settings", [{"loss": "bce"}, {"negatives": 6, "peers": 0}, {"negatives": 6, "batch_negatives": True}]
+    "settings",
+    [{"loss": "bce"}, {"loss": "softmax", "negatives": 6, "peers": 0}, {"negatives": 6, "batch_negatives": True}],
 )
 def test_shrinking_adds_the_variance_of_the_offsets(backbone, settings, monkeypatch):
     """In the closed form and by autograd alike, and S^g alone is pulled together."""
     if backbone == "neumf" and settings.get("batch_negatives"):
-        settings = {"negatives": 6}
+        settings = {"loss": "softmax", "negatives": 6}
     users, items = torch.tensor([0, 1, 2, 3]), torch.tensor([5, 6, 7, 5])
     drawn = torch.tensor([1, 2, 3, 8, 9, 10]) if "negatives" in settings else torch.tensor([[1], [2], [8], [9]])
     batch = Batch(users, items, drawn)

@@ -58,36 +58,41 @@ def _move_largest_first(values, places, n):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _thresholds(best, low, high, settings, n, order, lifted, thresholds):  # type: ignore[no-untyped-def]
+def _thresholds(best, least, n, order, lifted, thresholds):  # type: ignore[no-untyped-def]
     # Any n groups guarantee n items, and so a threshold. The best n groups of a setting serve its neighbours, too.
-    groups, count = best.shape[0], settings.shape[0]
+    groups, count = best.shape[0], least.shape[0]
     thresholds[:] = -np.inf
     if groups < n:
         return
     for pivot in range(0, count + _NEIGHBOURS, 2 * _NEIGHBOURS + 1):
-        t = settings[min(pivot, count - 1)]
+        added = least[min(pivot, count - 1)]
         for place in range(groups):
             one = order[place]
-            lifted[place] = best[one] + min(t * low[one], t * high[one])
+            lifted[place] = best[one] + added[one]
         _move_largest_first(lifted, order, n)
         for k in range(max(0, pivot - 2 * _NEIGHBOURS), min(count, pivot + 2 * _NEIGHBOURS + 1)):
-            least, t = np.inf, settings[k]
+            lowest = np.inf
             for place in range(n):
-                one = order[place]
-                least = min(least, best[one] + min(t * low[one], t * high[one]))
-            thresholds[k] = max(thresholds[k], least)
+                lowest = min(lowest, best[order[place]] + least[k, order[place]])
+            thresholds[k] = max(thresholds[k], lowest)
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _bounds(thresholds, most, bounds):  # type: ignore[no-untyped-def]
+    # As a function of the direction, the least score that some setting accepts is concave, so that within a group it is
+    # least at one of the two ends.
+    bounds[:] = np.inf
+    for k in range(thresholds.shape[0]):
+        for one in range(bounds.shape[0]):
+            bound = thresholds[k] - most[k, one]
+            bounds[one] = bound if bound < bounds[one] else bounds[one]
 
 
 @numba.njit(cache=True, nogil=True)
-def _candidates(line, best, low, high, edges, settings, thresholds, chosen):  # type: ignore[no-untyped-def]
-    # As a function of the direction, the least score that some setting accepts is concave, so that within a group it is
-    # least at one of the two ends.
+def _candidates(line, best, edges, bounds, chosen):  # type: ignore[no-untyped-def]
     count = 0
     for one in range(best.shape[0]):
-        bound = np.inf
-        for k in range(settings.shape[0]):
-            t = settings[k]
-            bound = min(bound, thresholds[k] - max(t * low[one], t * high[one]))
+        bound = bounds[one]
         if best[one] < bound or best[one] == -np.inf:
             continue
         for place in range(edges[one], edges[one + 1]):
@@ -132,7 +137,7 @@ def _lists(score, codes, direction, bias, settings, thresholds, exact, count, fo
 
 
 @numba.njit(cache=True, nogil=True)
-def _sweep(block, codes, edges, direction, bias, settings, users, items, exact, margins, found):  # type: ignore[no-untyped-def]
+def _sweep(block, codes, edges, direction, bias, settings, users, items, exact, margins, safe, found):  # type: ignore[no-untyped-def]
     rows, width = block.shape
     settings_count, n = found.shape[1], found.shape[2]
     groups = edges.shape[0] - 1
@@ -141,22 +146,29 @@ def _sweep(block, codes, edges, direction, bias, settings, users, items, exact, 
         part = direction[edges[one] : edges[one + 1]]
         low[one], high[one] = part.min(), part.max()
     reach = np.abs(settings).max() * max(np.abs(low).max(), np.abs(high).max())
+    least, most = np.empty((settings_count, groups)), np.empty((settings_count, groups))  # what a setting adds
+    for k in range(settings_count):
+        for one in range(groups):
+            ends = settings[k] * low[one], settings[k] * high[one]
+            least[k, one], most[k, one] = min(ends), max(ends)
     thresholds, lifted, order = np.empty(settings_count), np.empty(groups), np.arange(groups)
+    bounds = np.empty(groups)
     chosen, kept = np.empty(width, np.int64), np.empty(width, np.int64)
     score, moved, shift, values = np.empty(width), np.empty(width), np.empty(width, np.float32), np.empty(width)
     code = np.empty(width, np.int32)
     for row in range(rows):
         line = block[row]
-        if _has_nan(line):
+        if not safe and _has_nan(line):
             return row
         top = 0.0
         for one in range(groups):
             best[one] = _largest(line[edges[one] : edges[one + 1]])
             if np.isfinite(best[one]):
                 top = max(top, abs(best[one]))
-        _thresholds(best, low, high, settings, n, order, lifted, thresholds)
+        _thresholds(best, least, n, order, lifted, thresholds)
         thresholds -= 2 * margins[row] + _ROUNDING * (reach + top)
-        count = _candidates(line, best, low, high, edges, settings, thresholds, chosen)
+        _bounds(thresholds, most, bounds)
+        count = _candidates(line, best, edges, bounds, chosen)
         for one in range(count):
             place = chosen[one]
             code[one], moved[one], shift[one] = codes[place], direction[place], bias[place]
@@ -173,6 +185,7 @@ def sweep(
     settings: FloatArray,
     n: int,
     products: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None,
+    safe: bool = False,
 ) -> tuple[IntArray, int | None]:
     """Return the best items, int32 [rows, settings, n], padded with -1, and the row of a NaN or None.
 
@@ -186,6 +199,7 @@ def sweep(
         products: for scores that are inner products, the vectors of the rows, the vectors of all items by code, the
             bias of the item in each column, and by how much the scores of each row may differ from the exact ones. The
             lists then follow the exact scores.
+        safe: whether it is known that no score is NaN, so that nothing has to be checked.
     """
     found = np.empty((len(block), len(settings), n), np.int32)
     empty = np.empty((0, 0), np.float32)
@@ -193,5 +207,5 @@ def sweep(
     users, items, bias, margins = products or (
         empty, empty, np.zeros(len(codes), np.float32), np.zeros(len(block)),
     )  # fmt: skip
-    row = _sweep(block, codes, edges, direction, bias, settings, users, items, exact, margins, found)
+    row = _sweep(block, codes, edges, direction, bias, settings, users, items, exact, margins, safe, found)
     return found, None if row < 0 else row

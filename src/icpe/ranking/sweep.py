@@ -16,7 +16,8 @@ from icpe.ranking.exact import best_exactly, exact_of
 from icpe.ranking.tables import DotScores, ScoreTable, with_bias
 from icpe.types import FloatArray, IntArray
 
-_SCORES = 1 << 22  # scores computed together: 16 MB
+_SCORES = 1 << 23  # scores computed together: 32 MB
+_SMALL = 1e15  # vectors without larger numbers have products without overflow, hence without NaN
 _OF_A_SIZE = 16  # neighbouring groups of items that have the same size
 
 
@@ -104,6 +105,7 @@ class _Compiled:
         if isinstance(scores, DotScores):
             bias = None if scores.item_bias is None else scores.item_bias[self._order]
             self._sorted = replace(scores, item_vectors=scores.item_vectors[self._order], item_bias=bias)
+        self._safe = isinstance(scores, DotScores) and _are_small(scores)
 
     def lists(self, chunk: Chunk, settings: FloatArray) -> IntArray:
         """Return the items int32 [settings, rows, n].
@@ -119,7 +121,8 @@ class _Compiled:
             block = self._scores.block(chunk.users, 0, self._scores.items)[:, self._order]
         rows = np.repeat(np.arange(len(chunk.users)), np.diff(chunk.starts))
         block[rows, self._column[chunk.hidden]] = -np.inf
-        found, wrong = sweep(block, self._order, self._edges, self._direction, settings, self._n, self._products(chunk))
+        products = self._products(chunk)
+        found, wrong = sweep(block, self._order, self._edges, self._direction, settings, self._n, products, self._safe)
         if wrong is not None:
             raise not_a_number(chunk.users, wrong, int(self._order[np.argmax(np.isnan(block[wrong]))]))
         return found.transpose(1, 0, 2)
@@ -132,6 +135,12 @@ class _Compiled:
         bias = np.zeros(len(self._order), np.float32) if table.item_bias is None else table.item_bias
         users = np.ascontiguousarray(table.user_vectors[chunk.users])
         return users, np.ascontiguousarray(self._scores.item_vectors), bias, self._exact.margin(chunk.users)
+
+
+def _are_small(scores: DotScores) -> bool:
+    """Whether all numbers behind the scores are finite and so small that no score can be NaN."""
+    arrays = (scores.user_vectors, scores.item_vectors, *(() if scores.item_bias is None else (scores.item_bias,)))
+    return all(bool((np.abs(one) < _SMALL).all()) for one in arrays)
 
 
 def _edges(items: int, n: int) -> IntArray:

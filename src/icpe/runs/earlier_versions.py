@@ -51,7 +51,15 @@ _RENAMED: dict[str, dict[str, str]] = {
 
 # What applied in earlier versions where a setting was not given and the default has changed since.
 _DEFAULTS: dict[str, dict[str, Any]] = {
-    "icpe": {"strength": 0.85, "shrink": 0.0, "temperature": 0.2, "cooling": 1.0, "peers": 0, "beta": 0.0}
+    "icpe": {
+        "loss": "softmax",
+        "strength": 0.85,
+        "shrink": 0.0,
+        "temperature": 0.2,
+        "cooling": 1.0,
+        "peers": 0,
+        "beta": 0.0,
+    }
 }
 _ALWAYS_WRITTEN = {"epochs", "batch_size", "lr", "patience", "device"}  # in the section [train] of every run
 

@@ -54,6 +54,7 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "default": {},
         "version-0.1": {
+            "loss": "softmax",
             "temperature": 0.2,
             "cooling": 1.0,
             "peers": 0,
@@ -236,7 +237,7 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
             mine, table, added = (one.detach().numpy() for one in (users, items, offset))
             starts = np.concatenate([[0], np.cumsum(self._train.user_counts)])
             pairs = (starts, self._train.item, self.clusters.label_array(), self.clusters.number, mine, table, added)
-            gram = gram_by_kernel(self.settings.loss, self._sharpness, drawn, pairs)
+            gram = gram_by_kernel(str(self.settings.loss), self._sharpness, drawn, pairs)
         else:
             gram = self._by_autograd(self._train.user, self._train.item, drawn, stream(seed, f"icpe/pairs/{step}"))
         self.clusters.weigh(gram, stream(seed, f"icpe/bounds/{step}"))
@@ -254,7 +255,7 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
             others = np.arange(len(item), len(items))
             starts = np.append(first, len(user))
             pairs = (starts, order.astype(np.int32), labels, self.clusters.number, mine[order[first]], table, added)
-            gram = gram_by_kernel(self.settings.loss, self._sharpness, others, pairs)
+            gram = gram_by_kernel(str(self.settings.loss), self._sharpness, others, pairs)
         else:
             gram = self._by_autograd(user, item, negatives)
         key = torch.randint(2**62, (), generator=rng, device=None if rng is None else rng.device)

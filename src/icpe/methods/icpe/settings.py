@@ -15,8 +15,10 @@ Features = Literal["propensity", "paper", "popularity", "plain"]
 class ICPESettings(LossSettings):
     """Settings of :class:`~icpe.methods.icpe.ICPE`."""
 
-    loss: Literal["softmax", "bce"] = setting(
-        "softmax", "Loss: softmax over cosine / temperature against shared negatives, or bce as in the paper."
+    loss: Literal["softmax", "bce"] | None = setting(  # type: ignore[assignment]  # completed() fills it in
+        None,
+        "Loss: softmax over cosine / temperature, or bce as in the paper. Default: softmax where scores are inner "
+        "products, else bce.",
     )
     temperature: float = setting(
         0.25, "Temperature τ of the softmax at the start.", above=0.0, search=(0.15, 0.2, 0.25, 0.3)
@@ -114,18 +116,23 @@ class ICPESettings(LossSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.batch_negatives and self.loss != "softmax":
+        if self.batch_negatives and self.loss == "bce":
             raise ValueError("batch_negatives is True with loss 'bce'; negatives from the batch need loss='softmax'")
         expected = (("loss", "softmax"), ("batch_negatives", False), ("gram", "full")) if self.peers else ()
         for name, value in expected:
-            if (found := getattr(self, name)) != value:
+            if (found := getattr(self, name)) not in (value, None):
                 raise ValueError(f"peers is {self.peers} with {name}={found!r}; expected {name}={value!r}, or peers=0")
         return self
 
     def completed(self, backbone: Backbone) -> Self:
-        """Return the settings with the L2 weight, the number of negatives and the peers filled in."""
-        settings = self.replace(reg=0.0) if self.reg is None and self.loss == "softmax" else self
-        if settings.peers is None:
-            with_peers = self.loss == "softmax" and self.gram == "full" and not self.batch_negatives
+        """Return the settings with the loss, the L2 weight, the number of negatives and the peers filled in."""
+        settings = self
+        if self.loss is None:
+            among_batch = bool(self.batch_negatives or self.peers)  # only the softmax can use the batch
+            settings = settings.replace(loss="softmax" if backbone.inner_product or among_batch else "bce")
+        if self.reg is None and settings.loss == "softmax":
+            settings = settings.replace(reg=0.0)
+        if self.peers is None:
+            with_peers = settings.loss == "softmax" and self.gram == "full" and not self.batch_negatives
             settings = settings.replace(peers=PEERS if with_peers and backbone.inner_product else 0)
         return super(ICPESettings, settings).completed(backbone)
