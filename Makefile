@@ -25,6 +25,7 @@ bench: $(READY)  ## speed and memory as ratios, see bench/README.md
 	-$(BIN)/python bench/foundation.py
 	-$(BIN)/python bench/engine.py
 	-$(BIN)/python bench/overhead.py
+	-$(BIN)/python bench/front.py
 	$(BIN)/python bench/methods.py
 
 clean:  ## forget the virtual environment and caches
