@@ -56,6 +56,11 @@ known_plugin_option = click.option(
     expose_value=False,
     help="Python file with the backbone or the method of the run; repeatable.",
 )
+run_data_option = click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder to search first for the data of the run.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 beta_option = click.option(
     "--beta",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from icpe.cli.options import json_option, known_plugin_option, print_json
+from icpe.cli.options import json_option, known_plugin_option, print_json, run_data_option
 
 if TYPE_CHECKING:
     from icpe.recommender.dial import Wish
@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 @click.option("--beta", type=float, help="Take this setting.")
 @click.option("--save", is_flag=True, help="Keep the setting in the run, so that recommend and report use it.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the front into this .svg, .png or .pdf file.")
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder to search first for the data of the run.",
-)
+@run_data_option
 @known_plugin_option
 @json_option
 def dial(run: Path, save: bool, plot: Path | None, data_dir: Path | None, as_json: bool, **wish: Any) -> None:

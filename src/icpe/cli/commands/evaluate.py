@@ -7,7 +7,7 @@ import click
 
 from icpe.cli._ranking import RankingCommand, parse_ranking
 from icpe.cli.commands.train import as_text
-from icpe.cli.options import beta_option, json_option, known_plugin_option, print_json
+from icpe.cli.options import beta_option, json_option, known_plugin_option, print_json, run_data_option
 
 
 @click.command(cls=RankingCommand)
@@ -15,11 +15,7 @@ from icpe.cli.options import beta_option, json_option, known_plugin_option, prin
 @click.option(
     "-n", "depths", type=click.IntRange(min=1), multiple=True, help="List length; repeatable. Default: as in training."
 )
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder to search first for the data of the run.",
-)
+@run_data_option
 @beta_option
 @known_plugin_option
 @json_option
