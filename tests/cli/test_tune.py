@@ -79,7 +79,8 @@ def test_from_a_log_to_presets_to_a_run(icpe, log_file):
 def rows(path: Path, query: str) -> list[tuple]:
     """Return what a query finds in the study, without Optuna; nothing while the study has no tables."""
     try:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60) as connection:
+        # A killed process may leave a journal, which SQLite rolls back before it reads: that needs the right to write.
+        with sqlite3.connect(f"file:{path}?mode=rw", uri=True, timeout=60) as connection:
             return connection.execute(query).fetchall()
     except sqlite3.OperationalError:
         return []
