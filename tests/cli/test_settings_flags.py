@@ -41,7 +41,8 @@ def test_help_lists_the_settings_of_what_is_named(icpe):
     assert "--split.mode" not in out, "the random split has no mode"
     words = " ".join(out.split())
     assert re.search(r"--train\.epochs [^-]*whole number[^-]*default: 200\]", words)
-    assert re.search(r"--method\.loss [^-]*softmax, bce[^-]*default: softmax\]", words)
+    assert re.search(r"--method\.loss [^-]*softmax, bce[^-]*default: chosen automatically\]", words)
+    assert re.search(r"--method\.weights_on [^-]*shared, all, none[^-]*default: all\]", words)
     code, page, _ = icpe("train", "--method=icpe", "--help")
     assert code == 0
     assert "--method.alpha" in page

@@ -437,7 +437,7 @@ def test_presets(icpe, log_file):
     assert {"size", "popularity", "gradient_norm", "cosine", "weight", "niche_weight", "spearman"} <= shown.keys()
     code, _, error = icpe("train", str(log_file), *QUICK, "--method", "icpe", "--preset", "papers")
     assert code == 2
-    assert "has no preset 'papers'; it has default, paper" in error
+    assert "has no preset 'papers'; it has default, version-0.1, paper" in error
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,12 @@ def test_presets_of_the_method_come_first(shipped):
 @pytest.mark.parametrize(
     ("name", "method", "backbone", "message"),
     [
-        ("papers", "icpe", "mf", "method 'icpe' has no preset 'papers'; it has default, paper; tuned .*: songs"),
+        (
+            "papers",
+            "icpe",
+            "mf",
+            "method 'icpe' has no preset 'papers'; it has default, version-0.1, paper; tuned .*: songs",
+        ),
         ("song", "normal", "mf", "method 'normal' has no preset 'song'; it has none; tuned .*: songs"),
         ("songs", "normal", "neumf", "'songs' has no settings for normal on neumf; it has icpe on neumf, normal on mf"),
         ("songs", "norml", "mf", "unknown method 'norml'; did you mean 'normal'"),
