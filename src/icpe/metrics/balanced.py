@@ -153,7 +153,7 @@ class Wanted:
         mean = total / held.user_counts[users]
         return cls(total, best[users], mean / mean.mean())
 
-    def rows(self, rows: slice) -> "Wanted":
+    def rows(self, rows: IntArray) -> "Wanted":
         """Return what some of the users want; they count as they do among all users."""
         return Wanted(self.total[rows], self.best[rows], self.share[rows])
 

@@ -112,9 +112,11 @@ class Meter:
     def _add(self, lists: SweptLists, rows: slice, totals: dict[str, FloatArray]) -> None:
         """Add the sums over the users of some lists to the totals of the settings."""
         hits = hit_mask(lists.users, lists.items, self.held)
-        weighted = np.where(hits, self._weights.weights[lists.items], 0.0)
+        some = np.flatnonzero(hits.any((0, 2)))  # users without any hit add nothing, and most have none
+        hits, items = hits[:, some], lists.items[:, some]
+        weighted = np.where(hits, self._weights.weights[items], 0.0)
         for prefix, gain, whole in (("", hits.astype(np.float64), self._plain), ("balanced_", weighted, self._wanted)):
-            wanted = whole.rows(rows)
+            wanted = whole.rows(rows.start + some)
             totals[f"{prefix}recall"] += balanced.recall(gain, wanted, self.n) @ wanted.share
             totals[f"{prefix}ndcg"] += balanced.ndcg(gain, wanted, self.n) @ wanted.share
         filled = np.maximum((lists.items >= 0).sum(-1), 1)
