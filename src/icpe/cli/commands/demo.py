@@ -141,7 +141,9 @@ def _train(output: Path, method: str, settings: dict[str, Any], resume: bool) ->
     data = {"source": str(output / "world" / "log.parquet"), "item_info": str(output / "split" / "items.parquet")}
     # The world is small: the best state comes after about a thousand steps and is missed by rare validations. Normal
     # is what people have today, so its dial stays at rest; the others are set to the wish.
-    wish = {"goal": "none"} if method == "normal" else {"niche_share": _WISH}
+    wish: dict[str, Any] = {"goal": "none"} if method == "normal" else {"niche_share": _WISH}
+    if settings.keys() & {"goal", "niche_share"}:  # the flags have a wish of their own
+        wish = {}
     train = {"evaluate_every": 100, "patience": 12, **wish, **settings}
     config = RunConfig(data=data, method={"name": method}, train=train)
     with progress_bar(f"training {method}") as report:
