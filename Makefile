@@ -34,5 +34,5 @@ clean:  ## forget the virtual environment and caches
 # The stamp file makes a second run start at once; it is renewed when the dependencies change.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[plot,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
