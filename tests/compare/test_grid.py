@@ -15,6 +15,7 @@ import pytest
 from icpe.compare.grid import Cell, Failure, open_grid, run_folder, run_grid
 from icpe.compare.study_file import read_cells
 from icpe.errors import ConfigError, DataError
+from icpe.files import lock_folder
 from icpe.methods import METHODS, Normal
 from icpe.runs.config import RunConfig
 from icpe.runs.run import Run
@@ -94,7 +95,7 @@ def test_a_grid_and_its_folder(make, tmp_path, trained):
     ]
     assert events[-1].seconds_left == 0
     names = {path.name for path in (tmp_path / "cmp").iterdir()}
-    assert names - {".lock"} == FILES | {"dials.parquet", "fronts.parquet", *TABLES}
+    assert names == FILES | {"dials.parquet", "fronts.parquet", *TABLES}
 
     # Rows are what the run folders hold, and those are ordinary runs, without their checkpoints.
     keys = ["label", "backbone", "method", "seed"]
@@ -256,11 +257,9 @@ def test_other_data_of_the_same_name_are_refused(make, tmp_path, log_file):
 
 
 def test_a_folder_somebody_works_in_is_refused(make, tmp_path):
-    fcntl = pytest.importorskip("fcntl")
-    with (tmp_path / ".lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(ConfigError, match="another process is working in .* -o"):
-            run_grid([make("X")], [0], tmp_path)
+    pytest.importorskip("fcntl")
+    with lock_folder(tmp_path), pytest.raises(ConfigError, match="another process is working in .* -o"):
+        run_grid([make("X")], [0], tmp_path)
 
 
 @pytest.mark.parametrize(

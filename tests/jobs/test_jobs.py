@@ -7,7 +7,8 @@ import psutil
 import pytest
 
 from icpe.errors import ConfigError
-from icpe.jobs import WORKER_DIED, Job, lock_folder, run_jobs
+from icpe.files import lock_folder
+from icpe.jobs import WORKER_DIED, Job, run_jobs
 from icpe.jobs.memory import MemoryGuard, available_memory, process_memory
 from icpe.jobs.processes import WorkerProcesses
 

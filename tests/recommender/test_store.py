@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from safetensors.torch import load_file, save_file
 
-from icpe import MF, ConfigError, DataError, Interactions, LightGCN, NeuMF, Normal, load
+from icpe import MF, ConfigError, DataError, IcpeError, Interactions, LightGCN, NeuMF, Normal, load
 from icpe.backbones import TableSettings, normal_table
 from icpe.settings import setting
 from icpe.testing import skewed_log
@@ -210,7 +210,7 @@ def test_a_failing_save_leaves_the_old_model(folder, monkeypatch, kind):
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fail)
-        with pytest.raises(OSError, match="no space left"):
+        with pytest.raises(IcpeError, match="no space left"):
             model.save(folder)
     assert set(contents(folder)) == FILES
     assert load(folder).recommend(n=5).equals(before)

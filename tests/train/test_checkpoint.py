@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from icpe import DataError
+from icpe import DataError, IcpeError
 from icpe.train import load_checkpoint, save_checkpoint
 
 TENSORS = {"now.table": torch.arange(6.0).reshape(2, 3), "opt.step": torch.tensor(7)}
@@ -62,7 +62,7 @@ def test_a_failing_write_leaves_the_old_one(tmp_path, monkeypatch, kind, step):
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fail)
-        with pytest.raises(OSError, match="no space left"):
+        with pytest.raises(IcpeError, match="no space left"):
             save_checkpoint(tmp_path, {"now.table": torch.zeros(2)}, {"step": step}, WHO)
     tensors, record = load_checkpoint(tmp_path, WHO)
     assert record == RECORD

@@ -7,7 +7,7 @@ from icpe.compare._checks import check_request, refuse_other_settings
 from icpe.compare._files import read_grid, write_results, write_tables
 from icpe.compare._schedule import Event, Schedule
 from icpe.compare._state import Cell, Failure, Grid, results_frame, run_folder
-from icpe.jobs import lock_folder
+from icpe.files import lock_folder
 
 __all__ = ["Cell", "Event", "Failure", "Grid", "open_grid", "results_frame", "run_folder", "run_grid"]
 

@@ -5,6 +5,5 @@ executed is decided by an :class:`Engine`; another way of executing them, for ex
 """
 
 from icpe.jobs.engine import WORKER_DIED, Engine, Job, JobResult, run_jobs
-from icpe.jobs.lock import lock_folder
 
-__all__ = ["WORKER_DIED", "Engine", "Job", "JobResult", "lock_folder", "run_jobs"]
+__all__ = ["WORKER_DIED", "Engine", "Job", "JobResult", "run_jobs"]

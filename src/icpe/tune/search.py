@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from icpe.errors import ConfigError
-from icpe.jobs import lock_folder
+from icpe.files import lock_folder
 from icpe.runs.config import RunConfig
 from icpe.suggest import unknown_name
 from icpe.tune.results import TrialEvent, TuningResult, write_presets

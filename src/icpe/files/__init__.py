@@ -1,0 +1,22 @@
+"""Files that survive crashes: atomic writing, several files at once, checksums, and a lock for a folder."""
+
+from icpe.files.atomic import remove_leftovers, write_atomically, write_json, write_text
+from icpe.files.lock import lock_folder
+from icpe.files.manifest import MANIFEST, opened, read_json, sealed
+from icpe.files.together import finish_interrupted, write_together
+from icpe.files.verify import check_files
+
+__all__ = [
+    "MANIFEST",
+    "check_files",
+    "finish_interrupted",
+    "lock_folder",
+    "opened",
+    "read_json",
+    "remove_leftovers",
+    "sealed",
+    "write_atomically",
+    "write_json",
+    "write_text",
+    "write_together",
+]
