@@ -4,13 +4,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check docs-tables bench clean
+.PHONY: demo test crash check docs-tables bench clean
 
 demo: $(READY)  ## the main job on the built-in data; leaves demo/report.html
 	$(BIN)/icpe demo -o demo --force
 
 test: $(READY)  ## all tests, as CI runs them
 	$(BIN)/pytest -n auto -q
+
+crash: $(READY)  ## kills a training at every one of its file operations and resumes it; takes some minutes
+	ICPE_ALL_CRASHES=1 $(BIN)/pytest -q tests/runs/test_crash.py
 
 check: $(READY)  ## lint, format, types
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ from icpe.compare.tables import seed_statistics, table_of
 from icpe.errors import ConfigError
 from icpe.metrics.statistics import holm
 from icpe.runs.config import RunConfig
-from icpe.runs.run import PER_USER
+from icpe.runs.folder import PER_USER
 
 DATA = {"data": {"source": "lastfm"}, "split": {"mode": "ips"}}
 VALUES = {  # recall@20 and gini@20 by seed; the first is better high, the second low

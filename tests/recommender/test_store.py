@@ -1,6 +1,7 @@
 """Saved models give the same lists after loading, damage is reported, and the folder contains no code."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -21,7 +22,7 @@ BACKBONES = {
     "neumf": lambda: NeuMF(dim=4, layers=(8, 4)),
     "lightgcn": lambda: LightGCN(dim=4, layers=2),
 }
-FILES = {"model.safetensors", "model.json", "users.parquet", "items.parquet", "seen.parquet"}
+FILES = {"manifest.json", "model.safetensors", "model.json", "users.parquet", "items.parquet", "seen.parquet"}
 
 
 def contents(folder):
@@ -60,6 +61,7 @@ def test_round_trip(name, loss, tmp_path):
     again.save(tmp_path / "again")
     one, two = contents(tmp_path / "again"), contents(tmp_path / "deep" / "model")
     settings = [json.loads(files.pop("model.json")) for files in (one, two)]
+    del one["manifest.json"], two["manifest.json"]
     assert one == two
     # The hash covers the whole log, including times, which are not saved with a model.
     assert [{**each, "train_hash": ""} for each in settings] == [{**settings[0], "train_hash": ""}] * 2
@@ -156,13 +158,27 @@ def other_pairs(folder):
     seen.head(20).write_parquet(folder / "seen.parquet")
 
 
+def repeat_user(folder):
+    users = pl.read_parquet(folder / "users.parquet")["user_id"]
+    users.replace({users[1]: users[0]}).to_frame().write_parquet(folder / "users.parquet")
+
+
+def name_users(folder):
+    pl.DataFrame({"user_id": [f"{code:02}" for code in range(20)]}).write_parquet(folder / "users.parquet")
+
+
+def halve_precision(folder):
+    path = folder / "model.safetensors"
+    save_file({name: value.half() for name, value in load_file(path).items()}, path)
+
+
 DAMAGE = {
     "no settings": (lambda f: (f / "model.json").unlink(), "holds no model"),
     "half the settings": (lambda f: (f / "model.json").write_text('{"format": 1, "back'), "model.json is damaged"),
     "settings of something else": (lambda f: (f / "model.json").write_text("[1, 2]"), "model.json is damaged"),
     "settings without backbone": (lambda f: (f / "model.json").write_text('{"format": 1}'), "model.json is damaged"),
-    "earlier format": (lambda f: change_settings(f, lambda c: c.update(format=0)), "reads format 1; train the model again"),
-    "later format": (lambda f: change_settings(f, lambda c: c.update(format=2)), "has format 2, this version of icpe reads format 1; use a newer icpe"),
+    "earlier format": (lambda f: change_settings(f, lambda c: c.update(format=0)), "reads formats 1 to 2; train the model again"),
+    "later format": (lambda f: change_settings(f, lambda c: c.update(format=3)), "has format 3, this version of icpe reads formats 1 to 2; use a newer icpe"),
     "unknown method": (lambda f: change_settings(f, lambda c: c["method"].update(name="later")), "unknown method 'later'"),
     "unknown setting": (lambda f: change_settings(f, lambda c: c["method"]["settings"].update(later=1)), "method 'normal' has no setting 'later'"),
     "other width": (lambda f: change_settings(f, lambda c: c["backbone"]["settings"].update(dim=5)), "model.safetensors does not hold this model"),
@@ -175,19 +191,30 @@ DAMAGE = {
     "more users": (lambda f: change_settings(f, lambda c: c.update(users=21)), "says 21 users, the tables beside it hold 20"),
     "fewer users": (drop_rows, "cannot be read: seen.parquet has user codes beyond the 5 known"),
     "codes out of range": (far_codes, "seen.parquet has item codes beyond the 15 known"),
+    "users twice": (repeat_user, "users.parquet is damaged: an id is missing or appears twice"),
+    "ids of another type": (name_users, "users.parquet holds ids of type String, model.json beside it says Int64"),
+    "parameters of another type": (halve_precision, r"model.safetensors does not hold this model: .* is \['float16', \d+, 4\], expected \['float32', \d+, 4\]"),
     "other pairs": (other_pairs, "model.json says .* pairs, the tables beside it hold 20: the files belong to different models"),
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("verify", [False, True], ids=["by what contradicts", "by checksums"])
 @pytest.mark.parametrize("case", DAMAGE)
-def test_damage_is_reported(folder, case):
+def test_damage_is_reported(folder, case, verify):
     damage, message = DAMAGE[case]
     damage(folder)
     before = contents(folder)
-    with pytest.raises((DataError, ConfigError), match=message) as caught:
-        load(folder)
+    with pytest.raises((DataError, ConfigError), match=None if verify else message) as caught:
+        load(folder, verify=verify)
     assert "\n" not in str(caught.value)
     assert contents(folder) == before
+
+
+def test_a_model_without_its_manifest_is_refused(folder):
+    (folder / "manifest.json").unlink()
+    with pytest.raises(DataError, match="manifest.json is missing, so the files beside it cannot be verified"):
+        load(folder)
+    assert len(load(folder, verify=False).recommend(n=2)) == 40
 
 
 def test_a_folder_without_a_model(tmp_path):
@@ -197,23 +224,32 @@ def test_a_folder_without_a_model(tmp_path):
         load(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("kind", [".safetensors", ".parquet"])
-def test_a_failing_save_leaves_the_old_model(folder, monkeypatch, kind):
-    before, replace = load(folder).recommend(n=5), Path.replace
+def test_a_failing_disk_leaves_one_complete_model(saved, tmp_path, monkeypatch):
+    """Every flush to the disk fails once. What is loaded afterwards is the old model or the new one."""
+    old = load(saved).recommend(n=5)
     model = Normal(MF(dim=3)).fit(skewed_log(users=20, items=15, pairs=150), epochs=1)
+    new, fsync, outcomes = model.recommend(n=5), os.fsync, []
+    for fail_at in range(1, 30):
+        folder, calls = shutil.copytree(saved, tmp_path / f"{fail_at}"), []
 
-    def fail(self, target):
-        if Path(target).suffix == kind:
-            self.write_bytes(b"half")
-            raise OSError("no space left on device")
-        return replace(self, target)
+        def fail(handle, calls=calls, fail_at=fail_at):
+            calls.append(handle)
+            if len(calls) == fail_at:
+                raise OSError(28, "No space left on device")
+            fsync(handle)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", fail)
-        with pytest.raises(IcpeError, match="no space left"):
-            model.save(folder)
-    assert set(contents(folder)) == FILES
-    assert load(folder).recommend(n=5).equals(before)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail)
+            try:
+                model.save(folder)
+                break
+            except IcpeError as error:
+                assert "No space left on device" in str(error)
+        lists = load(folder).recommend(n=5)
+        outcomes.append("old" if lists.equals(old) else "new")
+        assert outcomes[-1] == "old" or lists.equals(new)
+        assert set(contents(folder)) == FILES
+    assert outcomes == ["old"] * 7 + ["new"] * 2, "six files and the journal; then the names of the new ones"
 
 
 class Killed(BaseException):
@@ -221,8 +257,8 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the rename", "after the rename"])
-def test_a_save_that_is_killed_leaves_one_model_or_none(saved, tmp_path, monkeypatch, after):
-    """After a kill at any rename, the old model, the new one or none loads, but never a mixture of both."""
+def test_a_save_that_is_killed_leaves_one_model(saved, tmp_path, monkeypatch, after):
+    """After a kill at any rename, the old model or the new one loads, but never a mixture of both."""
     old = load(saved)
     new = Normal(type(old.method.backbone)(**old.method.backbone.settings.as_dict())).fit(old.log, seed=9, epochs=1)
     assert new.method.settings.as_dict() == old.method.settings.as_dict(), (
@@ -250,13 +286,8 @@ def test_a_save_that_is_killed_leaves_one_model_or_none(saved, tmp_path, monkeyp
                 break
             except Killed:
                 pass
-        try:
-            outcomes.append([one.equals(load(folder).recommend(n=5)) for one in lists].index(True))
-        except DataError as error:
-            assert "holds no model" in str(error)
-            outcomes.append("none")
-    kinds = list(dict.fromkeys(outcomes))
-    assert kinds == ([0, "none", 1] if after else [0, "none"])
+        outcomes.append([one.equals(load(folder).recommend(n=5)) for one in lists].index(True))
+    assert outcomes == [1 if after else 0] + [1] * 6, "the journal, then five files of the model and the manifest"
 
 
 def test_a_model_stored_by_the_first_version_is_still_read():

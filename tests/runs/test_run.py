@@ -18,7 +18,7 @@ class Killed(BaseException):
 def config(tmp_path_factory) -> RunConfig:
     path = tmp_path_factory.mktemp("data") / "log.csv"
     skewed_log(users=40, items=30, pairs=500).write(path)
-    settings = {"epochs": 2, "batch_size": 50, "evaluate_every": 5}
+    settings = {"epochs": 2, "batch_size": 80, "evaluate_every": 4}
     return RunConfig(data={"source": str(path)}, backbone={"dim": 2}, train=settings)
 
 
@@ -57,14 +57,13 @@ def test_a_kill_at_every_write(config, whole, tmp_path, monkeypatch, after):
         writes = count_writes(patch)
         Run(config, tmp_path / "counted").train()
     assert {"metrics.jsonl", "config.toml", "split.json", "state.json", "model.json", "result.json"} <= set(writes)
+    assert writes.count("manifest.json") == writes.count(".icpe-journal.json") > 4
     for kill_at in range(1, len(writes) + 1):
         folder = tmp_path / f"run-{kill_at}"
         with monkeypatch.context() as patch:
             count_writes(patch, kill_at, after)
             with pytest.raises(Killed):
                 Run(config, folder).train()
-        if after and writes[kill_at - 1] == "result.json":
-            assert contents(folder) == contents(whole)
         Run(config, folder).train(resume=True)
         assert contents(folder) == contents(whole), f"killed at write {kill_at}, {writes[kill_at - 1]}"
 
@@ -86,13 +85,11 @@ def test_checkpoints_between_validations(config, whole, tmp_path):
         state = folder / "checkpoint" / "state.json"
         if state.exists():
             seen.append(json.loads(state.read_text())["record"]["step"])
-        if position.step == 8:
+        if position.step == 7:
             raise Killed
 
     with pytest.raises(Killed):
         Run(config, folder, on_step=stop, save_every=-1.0).train()
-    assert seen == [1, 2, 3, 5, 5, 6, 7], (
-        "the checkpoint at the end of each step; a validation saves before the step ends"
-    )
+    assert seen == [1, 2, 4, 4, 5, 6], "the checkpoint at the end of each step; a validation saves before the step ends"
     Run(config, folder).train(resume=True)
     assert contents(folder) == contents(whole)

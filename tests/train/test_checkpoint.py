@@ -1,13 +1,14 @@
 """Checkpoints are complete or absent, and errors say what is wrong with a damaged one."""
 
 import json
+import os
 import re
-from pathlib import Path
 
 import pytest
 import torch
 
 from icpe import DataError, IcpeError
+from icpe.files import write_together
 from icpe.train import load_checkpoint, save_checkpoint
 
 TENSORS = {"now.table": torch.arange(6.0).reshape(2, 3), "opt.step": torch.tensor(7)}
@@ -21,7 +22,7 @@ def contents(folder):
 
 def test_round_trip(tmp_path):
     save_checkpoint(tmp_path / "new", TENSORS, RECORD, WHO)
-    tensors, record = load_checkpoint(tmp_path / "new", WHO)
+    tensors, record, _ = load_checkpoint(tmp_path / "new", WHO)
     assert record == RECORD
     assert tensors.keys() == TENSORS.keys()
     for name, value in TENSORS.items():
@@ -37,38 +38,36 @@ def test_a_missing_checkpoint_is_no_error(tmp_path):
 def test_one_checkpoint_is_kept(tmp_path):
     for step in (7, 8, 30):
         save_checkpoint(tmp_path, TENSORS, {"step": step}, WHO)
-    assert set(contents(tmp_path)) == {"state.json", "state-30.safetensors"}
+    assert set(contents(tmp_path)) == {"manifest.json", "state.json", "state-30.safetensors"}
 
 
 def test_views_and_gradients_can_be_saved(tmp_path):
     table = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
     save_checkpoint(tmp_path, {"table": table, "turned": table.T}, RECORD, WHO)
-    tensors, _ = load_checkpoint(tmp_path, WHO)
+    tensors, _, _ = load_checkpoint(tmp_path, WHO)
     assert torch.equal(tensors["turned"], table.detach().T)
 
 
-@pytest.mark.parametrize(
-    ("kind", "step"), [(".safetensors", 8), (".safetensors", 7), (".json", 8)], ids=["tensors", "same step", "record"]
-)
-def test_a_failing_write_leaves_the_old_one(tmp_path, monkeypatch, kind, step):
+@pytest.mark.parametrize("step", [7, 8], ids=["same step", "next step"])
+def test_a_failing_write_leaves_the_old_one(tmp_path, monkeypatch, step):
     save_checkpoint(tmp_path, TENSORS, RECORD, WHO)
-    replace = Path.replace
+    fsync, calls = os.fsync, []
 
-    def fail(self, target):
-        if Path(target).suffix == kind:
-            self.write_bytes(b"half of it")
-            raise OSError("no space left on device")
-        return replace(self, target)
+    def fail(handle):
+        calls.append(handle)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        fsync(handle)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", fail)
-        with pytest.raises(IcpeError, match="no space left"):
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(IcpeError, match="No space left"):
             save_checkpoint(tmp_path, {"now.table": torch.zeros(2)}, {"step": step}, WHO)
-    tensors, record = load_checkpoint(tmp_path, WHO)
+    tensors, record, _ = load_checkpoint(tmp_path, WHO)
     assert record == RECORD
     assert torch.equal(tensors["now.table"], TENSORS["now.table"])
     save_checkpoint(tmp_path, TENSORS, {"step": 9}, WHO)
-    assert set(contents(tmp_path)) == {"state.json", "state-9.safetensors"}, "nothing half-written is left"
+    assert set(contents(tmp_path)) == {"manifest.json", "state.json", "state-9.safetensors"}, "nothing else is left"
 
 
 def write_state(folder, text):
@@ -76,7 +75,15 @@ def write_state(folder, text):
 
 
 def change_state(folder, **values):
-    write_state(folder, json.dumps({**json.loads((folder / "state.json").read_text()), **values}))
+    """Change the state as somebody would who also corrects its checksum."""
+    text = json.dumps({**json.loads((folder / "state.json").read_text()), **values})
+    write_together(folder, {"state.json": lambda path: path.write_text(text)})
+
+
+def flip_bit(path, bit):
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
 
 
 def cut_tensors(folder):
@@ -94,11 +101,20 @@ def cut_tensors(folder):
         (lambda folder: (folder / "state.json").write_bytes(b"\xff\xfe\x00"), "state.json is damaged"),
         (lambda folder: change_state(folder, identity=["seed"]), "state.json is damaged"),
         (lambda folder: change_state(folder, identity=None), "state.json is damaged"),
-        (lambda folder: change_state(folder, format=2), "has format 2, this version reads 1"),
+        (lambda folder: change_state(folder, format=3), "has format 3, this version reads 1 and 2"),
+        (lambda folder: change_state(folder, record={"step": 8}), "it names 'state-7.safetensors' for step 8"),
+        (lambda folder: change_state(folder, record={"step": -7}), "it names 'state-7.safetensors' for step -7"),
+        (lambda folder: change_state(folder, record={"step": "7"}), "it names 'state-7.safetensors' for step '7'"),
+        (lambda folder: change_state(folder, tensors="/tmp/state-7.safetensors"), "it names '/tmp/state-7.safetensors'"),
+        (lambda folder: change_state(folder, tensors="../state-7.safetensors"), "it names '../state-7.safetensors'"),
+        (lambda folder: write_state(folder, "[" * 100_000), "state.json is damaged (it is nested too deeply)"),
+        (lambda folder: (folder / "manifest.json").unlink(), "manifest.json is missing"),
+        (lambda folder: flip_bit(folder / "state-7.safetensors", -3), "state-7.safetensors is damaged or missing"),
+        (lambda folder: flip_bit(folder / "state.json", 1600), "state.json is damaged or was changed"),
         (cut_tensors, "state-7.safetensors is damaged or missing"),
         (lambda folder: (folder / "state-7.safetensors").write_bytes(b"{}"), "is damaged or missing"),
         (lambda folder: (folder / "state-7.safetensors").unlink(), "state-7.safetensors is damaged or missing"),
-        (lambda folder: change_state(folder, tensors="state-8.safetensors"), "state-8.safetensors is damaged or missing"),
+        (lambda folder: change_state(folder, tensors="state-8.safetensors"), "it names 'state-8.safetensors' for step 7"),
     ],
 )  # fmt: skip
 def test_damage_is_reported_and_nothing_is_changed(tmp_path, damage, message):
@@ -107,7 +123,7 @@ def test_damage_is_reported_and_nothing_is_changed(tmp_path, damage, message):
     before = contents(tmp_path)
     with pytest.raises(DataError, match=re.escape(message)) as caught:
         load_checkpoint(tmp_path, WHO)
-    assert "another folder" in str(caught.value)
+    assert re.search("another folder|make it again", str(caught.value))
     assert contents(tmp_path) == before
 
 

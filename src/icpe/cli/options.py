@@ -61,6 +61,14 @@ run_data_option = click.option(
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Folder to search first for the data of the run.",
 )
+no_verify_option = click.option(
+    "--no-verify",
+    "verify",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Do not compare the files of the run with their checksums.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 beta_option = click.option(
     "--beta",

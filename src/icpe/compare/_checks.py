@@ -12,7 +12,7 @@ import tomli_w
 from icpe.compare._state import Cell, run_folder
 from icpe.errors import ConfigError, DataError
 from icpe.runs.config import RunConfig
-from icpe.runs.run import CONFIG, SPLIT
+from icpe.runs.folder import CONFIG, SPLIT
 
 _NOT_COMPARED = {"data": ("data_dir",), "train": ("device",)}  # settings that say where a run happens, not how
 _PATHS = ("source", "train", "valid", "test", "item_info")  # of [data]

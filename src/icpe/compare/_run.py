@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from icpe.compare._state import DIALS, NOTE, read_note
-from icpe.files import write_json
+from icpe.files import write_json, write_together
+from icpe.files.atomic import as_json, text_writer
 from icpe.runs.config import RunConfig
+from icpe.runs.folder import CHECKPOINT, PER_USER, RESULT
 from icpe.runs.load import load
 from icpe.runs.measure import measure
-from icpe.runs.run import CHECKPOINT, PER_USER, RESULT, Run
+from icpe.runs.run import Run
 
 _NOTE_EVERY = 30.0  # seconds
 
@@ -49,4 +51,4 @@ def _evaluate_dials(config: RunConfig, folder: Path, dials: list[tuple[str, floa
     for name, value in dials:
         measured = measure(model.adjusted(**{name: value}), parts, config.depths)
         found.append({"dial": name, "value": value, **measured})
-    write_json(folder / DIALS, found)
+    write_together(folder, {DIALS: text_writer(as_json(found))})

@@ -12,7 +12,7 @@ from icpe.compare._files import write_tables
 from icpe.compare._run import run_once
 from icpe.compare._state import Cell, Failure, Grid, dial_values, is_finished, read_row, results_frame, run_folder
 from icpe.jobs import Job, JobResult, run_jobs
-from icpe.runs.run import CHECKPOINT
+from icpe.runs.folder import CHECKPOINT
 
 _WRITE_EVERY = 10.0  # seconds between two versions of the tables while runs end
 

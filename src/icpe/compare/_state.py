@@ -1,6 +1,5 @@
 """The data model of a comparison, and the reading of its run folders."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +10,11 @@ import polars as pl
 
 from icpe import columns as col
 from icpe.errors import DataError
+from icpe.files import check_files, read_json
 from icpe.recommender.front import MEASURES, SETTING
 from icpe.recommender.store import read_front
 from icpe.runs.config import RunConfig
-from icpe.runs.run import CONFIG, PER_USER, RESULT, SPLIT, TEST_FRONT
+from icpe.runs.folder import CONFIG, PER_USER, RESULT, SPLIT, TEST_FRONT
 
 RUNS, NOTE, DIALS = "runs", "grid.json", "dials.json"
 _KEYS = {"label": pl.String, "backbone": pl.String, "method": pl.String, "seed": pl.Int64}
@@ -111,8 +111,7 @@ class Grid:
         """Return label, backbone, method, seed, ``dial``, ``value`` and test metrics for the cells' ``ranking``."""
         rows = []
         for cell, seed in self.finished():
-            path = self.run_folder(cell, seed) / DIALS
-            for found in json.loads(path.read_text(encoding="utf-8")) if cell.ranking else []:
+            for found in read_dials(self.run_folder(cell, seed)) if cell.ranking else []:
                 keys = {"label": cell.label, "backbone": cell.backbone, "method": cell.method, "seed": seed}
                 value = float(found["value"])
                 rows.append({**keys, "dial": found["dial"], "value": value, **found["test"]})
@@ -131,7 +130,7 @@ class Grid:
             folder = self.run_folder(cell, seed)
             if (front := read_front(folder / TEST_FRONT)) is None:
                 continue
-            chosen = json.loads((folder / RESULT).read_text(encoding="utf-8"))["beta"]
+            chosen = read_json(folder / RESULT)["beta"]
             keys = {"label": cell.label, "backbone": cell.backbone, "method": cell.method, "seed": seed}
             constants = [pl.lit(value, kinds[name]).alias(name) for name, value in {**keys, "chosen": chosen}.items()]
             frames.append(front.as_frame().select(*constants, pl.all()))
@@ -162,8 +161,21 @@ def is_finished(folder: Path, cell: Cell) -> bool:
         return False
     if not cell.ranking:
         return True
-    found = json.loads((folder / DIALS).read_text(encoding="utf-8"))
-    return {(one["dial"], float(one["value"])) for one in found} >= set(dial_values(cell))
+    return {(one["dial"], float(one["value"])) for one in read_dials(folder)} >= set(dial_values(cell))
+
+
+def read_dials(folder: Path) -> list[dict[str, Any]]:
+    """Return the evaluations of a run at the ranking settings that its cell asks for.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    check_files(folder, [DIALS])
+    try:
+        found: list[dict[str, Any]] = read_json(folder / DIALS)
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, error) from error
+    return found
 
 
 def dial_values(cell: Cell) -> list[tuple[str, float]]:
@@ -174,7 +186,7 @@ def dial_values(cell: Cell) -> list[tuple[str, float]]:
 def read_note(folder: Path) -> dict[str, Any]:
     """Return what the comparison noted about a run, such as its seconds; empty if nothing was noted."""
     try:
-        note: dict[str, Any] = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+        note: dict[str, Any] = read_json(folder / NOTE)
     except (OSError, ValueError):
         return {}
     return note
@@ -186,9 +198,9 @@ def read_row(folder: Path, cell: Cell, seed: int) -> dict[str, Any]:
     Raises:
         DataError: its files are damaged.
     """
+    check_files(folder, [RESULT, SPLIT, PER_USER, TEST_FRONT])
     try:
-        result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-        counts = json.loads((folder / SPLIT).read_text(encoding="utf-8"))["counts"]
+        result, counts = read_json(folder / RESULT), read_json(folder / SPLIT)["counts"]
         return {
             "label": cell.label,
             "backbone": cell.backbone,
@@ -203,7 +215,11 @@ def read_row(folder: Path, cell: Cell, seed: int) -> dict[str, Any]:
             "valid_ndcg@20": result.get("valid", {}).get("ndcg@20"),
         }
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder} is damaged ({error!r}); delete it and run the command again") from error
+        raise _damaged(folder, error) from error
+
+
+def _damaged(folder: Path, error: Exception) -> DataError:
+    return DataError(f"{folder} is damaged ({error!r}); delete it and run the command again")
 
 
 def results_frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:

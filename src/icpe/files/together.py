@@ -20,6 +20,7 @@ def write_together(
     keep: Iterable[str] = (),
     remove: Iterable[str] = (),
     unlisted: Iterable[str] = (),
+    fresh: bool = False,
 ) -> None:
     """Write several files of a folder and its manifest; after a crash, all or none of them have changed.
 
@@ -29,16 +30,20 @@ def write_together(
         keep: existing files that the manifest lists as they are now.
         remove: files to delete.
         unlisted: files of ``writers`` that the manifest leaves out, because they will grow.
+        fresh: whether to begin a new manifest, whatever the state of the folder. Otherwise the files that the old one
+            lists stay listed, and a damaged one is an error.
 
     Raises:
         IcpeError: the disk is full, the folder cannot be written to or has disappeared. Nothing has changed.
     """
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            (folder / JOURNAL).unlink(missing_ok=True)
         finish_interrupted(folder)
         remove_leftovers(folder)
-        gone = {*remove, *unlisted}
-        entries = {name: one for name, one in (read_manifest(folder) or {}).items() if name not in gone}
+        gone, listed = {*remove, *unlisted}, {} if fresh else read_manifest(folder) or {}
+        entries = {name: one for name, one in listed.items() if name not in gone}
         entries |= {name: file_entry(folder / name) for name in keep}
         staging = Staging(folder)
         try:
@@ -67,8 +72,14 @@ def finish_interrupted(folder: Path) -> None:
     """Carry out what is left of a :func:`write_together` that was interrupted; usually nothing.
 
     Raises:
-        DataError: the journal is damaged, or this user may not write to the folder.
+        DataError: the journal is damaged.
+        IcpeError: the disk is full, or this user may not write to the folder.
     """
+    with disk_errors(folder):
+        _finish_interrupted(folder)
+
+
+def _finish_interrupted(folder: Path) -> None:
     path = folder / JOURNAL
     try:
         record = opened(read_json(path))
@@ -82,7 +93,7 @@ def finish_interrupted(folder: Path) -> None:
         path.unlink(missing_ok=True)
     except FileNotFoundError:
         return
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"saving {folder} was interrupted and cannot be finished: {path} {error}; {REMEDY}") from error
     remove_leftovers(folder)
 

@@ -16,7 +16,6 @@ from icpe.data import open_log
 from icpe.data.datasets import CATALOGUE
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
-from icpe.files import write_text
 from icpe.methods import Method, make_method
 from icpe.runs.earlier_versions import upgraded
 from icpe.runs.plugins import load_plugins
@@ -74,7 +73,7 @@ class RunConfig:
         """
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
         for name, values in content.items():
             if name not in SECTIONS or not isinstance(values, dict):
@@ -203,9 +202,9 @@ class RunConfig:
             "evaluate": {"n": self.depths},
         }
 
-    def write(self, path: Path, method: Method, settings: TrainSettings) -> None:
-        """Write all values in effect, including defaults, to a TOML file."""
-        write_text(path, tomli_w.dumps(self.effective(method, settings)))
+    def as_toml(self, method: Method, settings: TrainSettings) -> str:
+        """Return all values in effect, including defaults, as the text of ``config.toml``."""
+        return tomli_w.dumps(self.effective(method, settings))
 
 
 @contextmanager

@@ -13,20 +13,21 @@ from icpe.runs.plugins import Plugin, load_plugins
 from icpe.train.method import TrainingMethod
 
 
-def load(folder: Path | str, plugins: Iterable[Plugin] = ()) -> Model:
+def load(folder: Path | str, plugins: Iterable[Plugin] = (), verify: bool = True) -> Model:
     """Return the model that :meth:`Model.save` or ``icpe train`` wrote.
 
     Args:
         folder: folder of a model or of a run.
         plugins: Python files or classes that define the backbone or the method, if they are not part of icpe. A saved
             folder never loads code by itself.
+        verify: whether to compare the files with their checksums, which takes about half a second per gigabyte.
 
     Raises:
         ConfigError: the model needs an unknown backbone or method.
         DataError: a file is missing or damaged, or has another format version.
     """
     load_plugins(plugins)
-    return read_model(Path(folder), _rebuild)
+    return read_model(Path(folder), _rebuild, verify)
 
 
 def _rebuild(backbone: dict[str, Any], method: dict[str, Any]) -> TrainingMethod:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from icpe.errors import DataError
+from icpe.files import check_files, read_json
 from icpe.metrics.exposure import exposure
 from icpe.ranking import top_n
 from icpe.ranking.tables import DotScores
@@ -18,8 +19,9 @@ from icpe.recommender import Model
 from icpe.recommender.front import Front
 from icpe.recommender.store import read_front
 from icpe.runs.config import RunConfig
+from icpe.runs.folder import CONFIG, CURVE, PER_USER, RECORDS, RESULT, SPLIT, TEST_FRONT
 from icpe.runs.load import load
-from icpe.runs.run import TEST_FRONT
+from icpe.runs.saved import check_same_data
 from icpe.types import IntArray
 
 MAX_USERS = 5000  # users whose lists are counted; more would change the shares by less than a figure shows
@@ -53,23 +55,28 @@ class RunRecord:
     max_scores: int = MAX_SCORES
 
     @classmethod
-    def read(cls, folder: Path) -> "RunRecord":
+    def read(cls, folder: Path, verify: bool = True) -> "RunRecord":
         """Return the finished run in a folder.
 
+        Args:
+            folder: folder of the run.
+            verify: whether to compare the files with their checksums.
+
         Raises:
-            DataError: The folder does not contain a finished run.
+            DataError: The folder does not contain a finished run, or it is damaged.
         """
+        if verify:
+            check_files(folder, [*RECORDS, PER_USER, TEST_FRONT])
         try:
-            manifest, result = (
-                json.loads((folder / name).read_text("utf-8")) for name in ("split.json", "result.json")
-            )
-            curve = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+            manifest, result = (read_json(folder / name) for name in (SPLIT, RESULT))
+            curve = [json.loads(line) for line in (folder / CURVE).read_text("utf-8").splitlines()]
         except (OSError, ValueError) as error:
             raise DataError(
                 f"{folder} contains no finished run ({error}); train one with `icpe train … -o {folder}`"
             ) from error
-        model = load(folder)
-        config = RunConfig.read(folder / "config.toml")
+        model = load(folder, verify=verify)
+        check_same_data(folder, manifest["hashes"])
+        config = RunConfig.read(folder / CONFIG)
         return cls(folder, model.method.label, config, manifest, result, curve, model, _length(config.depths))
 
     @property
@@ -119,14 +126,14 @@ class RunRecord:
         return int(self.result["best_step"])
 
 
-def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
+def read_runs(folders: Sequence[Path], verify: bool = True) -> list[RunRecord]:
     """Return the runs of these folders, with unique labels.
 
     Raises:
         DataError: A folder contains no finished run, or the runs have different data or splits, or they were measured
             at different list lengths.
     """
-    runs = [RunRecord.read(folder) for folder in folders]
+    runs = [RunRecord.read(folder, verify) for folder in folders]
     for run in runs[1:]:
         if run.manifest["hashes"] != runs[0].manifest["hashes"]:
             raise DataError(

@@ -1,23 +1,24 @@
 """Saved runs: evaluate them again, and turn their dial."""
 
-import json
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from icpe.errors import DataError
-from icpe.files import write_atomically, write_json
+from icpe.files import MANIFEST, check_files, lock_folder, read_json, write_together
+from icpe.files.atomic import Writer, as_json, text_writer
 from icpe.recommender.dial import Wish
 from icpe.recommender.evaluation import front_on_test
 from icpe.recommender.front import SETTING, Front
 from icpe.recommender.model import Model
-from icpe.recommender.store import FRONT, save_settings
+from icpe.recommender.store import SETTINGS, model_writers, settings_writer, training_data_hash
 from icpe.runs.config import RunConfig
+from icpe.runs.folder import CONFIG, PER_USER, RECORDS, RESULT, SPLIT, TEST_FRONT
 from icpe.runs.load import load
 from icpe.runs.measure import evaluations, measure, without_nan
 from icpe.runs.plugins import Plugin
-from icpe.runs.run import CONFIG, PER_USER, RESULT, SPLIT, TEST_FRONT
 from icpe.split import Parts
 
 
@@ -40,25 +41,31 @@ class SavedRun:
     parts: Parts
 
     @classmethod
-    def open(cls, folder: Path, data_dir: Path | None = None, plugins: Iterable[Plugin] = ()) -> "SavedRun":
+    def open(
+        cls, folder: Path, data_dir: Path | None = None, plugins: Iterable[Plugin] = (), verify: bool = True
+    ) -> "SavedRun":
         """Return the run in a folder. Its data are read and split again.
 
         Args:
             folder: folder of the run.
             data_dir: folder in which to look for the data first.
             plugins: files or classes of user-defined backbones and methods.
+            verify: whether to compare the files with their checksums.
 
         Raises:
-            DataError: the folder contains no finished run, or the data have changed since the run.
+            DataError: the folder contains no finished run, it is damaged, or the data have changed since the run.
         """
+        if verify:
+            check_files(folder, RECORDS)
         try:
-            result: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-            hashes = json.loads((folder / SPLIT).read_text(encoding="utf-8"))["hashes"]
+            result: dict[str, Any] = read_json(folder / RESULT)
+            hashes = read_json(folder / SPLIT)["hashes"]
         except (OSError, ValueError, KeyError) as error:
             raise DataError(
                 f"{folder} holds no finished run ({error}); train with `icpe train … -o {folder}`"
             ) from error
-        model = load(folder, plugins)
+        model = load(folder, plugins, verify)
+        check_same_data(folder, hashes)
         config = RunConfig.read(folder / CONFIG).updated("data", {"data_dir": data_dir})
         parts = config.open_parts()
         if parts.manifest["hashes"] != hashes:
@@ -68,12 +75,23 @@ class SavedRun:
         return cls(folder, config, result, model, parts)
 
 
+def check_same_data(folder: Path, hashes: dict[str, str]) -> None:
+    """Check that the model in a run folder was trained on the training part of the split beside it.
+
+    Raises:
+        DataError: it was trained on other data.
+    """
+    if training_data_hash(folder) not in (None, hashes.get("train")):
+        raise DataError(f"the model in {folder} was trained on other data than {folder / SPLIT} describes; train again")
+
+
 def evaluate_run(
     folder: Path,
     depths: list[int] | None = None,
     data_dir: Path | None = None,
     adjust: dict[str, Any] | None = None,
     plugins: Iterable[Plugin] = (),
+    verify: bool = True,
 ) -> dict[str, Any]:
     """Return the result of a saved run with metrics computed again.
 
@@ -83,12 +101,13 @@ def evaluate_run(
         data_dir: folder in which to look for the data first.
         adjust: changed ranking settings, see :meth:`Model.adjusted`.
         plugins: files or classes of user-defined backbones and methods.
+        verify: whether to compare the files with their checksums.
 
     Raises:
         ConfigError: the method has no such ranking setting.
         DataError: the folder contains no finished run, or the data have changed since the run.
     """
-    run = SavedRun.open(folder, data_dir, plugins)
+    run = SavedRun.open(folder, data_dir, plugins, verify)
     model = run.model.adjusted(**adjust) if adjust else run.model
     return {**run.result, "beta": model.beta, **measure(model, run.parts, depths or run.config.depths)}
 
@@ -121,6 +140,7 @@ def dial_run(
     save: bool = False,
     data_dir: Path | None = None,
     plugins: Iterable[Plugin] = (),
+    verify: bool = True,
 ) -> Dialled:
     """Return a saved run with the dial at the setting that meets a wish.
 
@@ -130,28 +150,36 @@ def dial_run(
         save: whether the run keeps the setting, so that all other commands use it.
         data_dir: folder in which to look for the data first.
         plugins: files or classes of user-defined backbones and methods.
+        verify: whether to compare the files with their checksums.
 
     Raises:
-        ConfigError: no setting meets the wish.
+        ConfigError: no setting meets the wish, or another process works in the folder.
         DataError: the folder contains no finished run, its data have changed, or it has no validation part.
     """
-    run = SavedRun.open(folder, data_dir, plugins)
-    model, parts = run.model, run.parts
-    if len(parts.valid) == 0:
-        raise DataError(f"{folder} has no validation part, on which the dial is measured; train with --valid FILE")
-    measured_before = model.has_front
-    front = model.front(None if measured_before else parts.valid)
-    wish = Wish(beta=model.beta) if wish is None else wish
-    model = model.dial(**wish.as_dict())
-    found = evaluations(model, parts, run.config.depths, per_user=save)
-    metrics = {name: without_nan(one.values) for name, one in found.items()}
-    if save:
-        if not measured_before:  # a run of an earlier version
-            write_atomically(folder / FRONT, front.as_frame().write_parquet)
-            if len(parts.test):
-                write_atomically(folder / TEST_FRONT, front_on_test(model, parts).as_frame().write_parquet)
-        if "test" in found and (users := found["test"].per_user) is not None:
-            write_atomically(folder / PER_USER, users.write_parquet)
-        save_settings(model, folder)
-        write_json(folder / RESULT, {**run.result, "beta": model.beta, "wish": wish.as_dict(), **metrics})
+    with lock_folder(folder) if save else nullcontext():
+        run = SavedRun.open(folder, data_dir, plugins, verify)
+        model, parts = run.model, run.parts
+        if len(parts.valid) == 0:
+            raise DataError(f"{folder} has no validation part, on which the dial is measured; train with --valid FILE")
+        measured_before = model.has_front
+        front = model.front(None if measured_before else parts.valid)
+        wish = Wish(beta=model.beta) if wish is None else wish
+        model = model.dial(**wish.as_dict())
+        found = evaluations(model, parts, run.config.depths, per_user=save)
+        metrics = {name: without_nan(one.values) for name, one in found.items()}
+        if save:
+            result = {**run.result, "beta": model.beta, "wish": wish.as_dict(), **metrics}
+            writers: dict[str, Writer] = {SETTINGS: settings_writer(model), RESULT: text_writer(as_json(result))}
+            if "test" in found and (users := found["test"].per_user) is not None:
+                writers[PER_USER] = users.write_parquet
+            _write_choice(folder, writers, model, parts, measured_before)
     return Dialled(model, wish, front, metrics)
+
+
+def _write_choice(folder: Path, writers: dict[str, Writer], model: Model, parts: Parts, has_front: bool) -> None:
+    """Write the changed files of a run. A run of an earlier version gets the files that it lacks, too."""
+    if not (folder / MANIFEST).exists() or not has_front:
+        writers = {**model_writers(model), **writers}
+    if not has_front and len(parts.test):
+        writers[TEST_FRONT] = front_on_test(model, parts).as_frame().write_parquet
+    write_together(folder, writers)

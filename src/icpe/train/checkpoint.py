@@ -1,10 +1,9 @@
 """The state of a run on disk: tensors in safetensors, the rest in JSON, no pickle.
 
-The tensors are written to a new file first. Then the JSON file that names them replaces the old one by a rename. At any
-moment the folder therefore contains one complete checkpoint, even if the process is killed.
+Both files change together and a manifest beside them holds their checksums. At any moment the folder therefore contains
+one complete checkpoint, even if the process is killed, and a damaged one is refused.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,40 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from icpe.errors import DataError
-from icpe.files import write_atomically, write_json
+from icpe.files import check_files, finish_interrupted, read_json, write_together
+from icpe.files.atomic import as_json, text_writer
 
-FORMAT = 1
+FORMAT = 2  # format 1, of version 0.1, has no manifest
 STATE = "state.json"
+_ELSEWHERE = "train again without --resume, into another folder"
 
 
-def save_checkpoint(folder: Path, tensors: dict[str, Tensor], record: dict[str, Any], identity: dict[str, Any]) -> None:
-    """Write a checkpoint. ``identity`` says which run it belongs to."""
-    name = f"state-{record['step']}.safetensors"
+def save_checkpoint(
+    folder: Path,
+    tensors: dict[str, Tensor],
+    record: dict[str, Any],
+    identity: dict[str, Any],
+    curve: dict[str, Any] | None = None,
+) -> None:
+    """Write a checkpoint.
+
+    Args:
+        folder: folder of the checkpoint.
+        tensors: parameters and the state of the optimiser.
+        record: position of the run, with its ``step``.
+        identity: data, seed and settings of the run.
+        curve: size and checksum of the curve of validations so far.
+    """
+    name = _tensor_file(record["step"])
     whole = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-    write_atomically(folder / name, lambda path: save_file(whole, path))
-    write_json(folder / STATE, {"format": FORMAT, "tensors": name, "identity": identity, "record": record})
-    for old in folder.glob("state-*.safetensors"):
-        if old.name != name:
-            old.unlink(missing_ok=True)
+    content = {"format": FORMAT, "tensors": name, "identity": identity, "record": record, "curve": curve}
+    old = [path.name for path in folder.glob("state-*.safetensors") if path.name != name]
+    writers = {name: lambda path: save_file(whole, path), STATE: text_writer(as_json(content))}
+    write_together(folder, writers, remove=old)
+
+
+def _tensor_file(step: int) -> str:
+    return f"state-{step}.safetensors"
 
 
 def saved_identity(folder: Path) -> dict[str, Any]:
@@ -37,7 +55,7 @@ def saved_identity(folder: Path) -> dict[str, Any]:
     :func:`load_checkpoint` says what is wrong with a damaged one.
     """
     try:
-        found: dict[str, Any] = dict(json.loads((folder / STATE).read_text(encoding="utf-8"))["identity"])
+        found: dict[str, Any] = dict(read_json(folder / STATE)["identity"])
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return found
@@ -45,8 +63,8 @@ def saved_identity(folder: Path) -> dict[str, Any]:
 
 def load_checkpoint(
     folder: Path, identity: dict[str, Any], upgrade: Callable[[dict[str, Any]], dict[str, Any]] = dict
-) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Return the tensors and the record of the checkpoint in a folder, or None if it has none.
+) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any] | None] | None:
+    """Return the tensors, the record and the curve's checksum of the checkpoint in a folder, or None if it has none.
 
     Args:
         folder: folder of the checkpoint.
@@ -57,17 +75,19 @@ def load_checkpoint(
         DataError: the checkpoint is damaged, has another format version, or belongs to a run with other data or
             settings.
     """
+    finish_interrupted(folder)
     path = folder / STATE
     if not path.exists():
         return None
+    content = _read_state(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        version, name, record = content["format"], content["tensors"], content["record"]
-        found = upgrade(dict(content["identity"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is damaged ({error}); train again without --resume, into another folder") from error
-    if version != FORMAT:
-        raise DataError(f"{path} has format {version}, this version reads {FORMAT}; train again into another folder")
+        name, record, found = str(content["tensors"]), dict(content["record"]), upgrade(dict(content["identity"]))
+        step = record["step"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} is damaged ({error}); {_ELSEWHERE}") from error
+    # Only the name that belongs to the step is accepted: another one could lead out of the folder.
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0 or name != _tensor_file(step):
+        raise DataError(f"{path} is damaged: it names {name!r} for step {step!r}; {_ELSEWHERE}")
     for key in identity:
         if found.get(key) != identity[key]:
             raise DataError(
@@ -75,8 +95,21 @@ def load_checkpoint(
                 f"but this run has {identity[key]!r}. Use the same data and settings, or another folder"
             )
     try:
-        return load_file(folder / str(name)), record
-    except (OSError, SafetensorError) as error:
-        raise DataError(
-            f"{folder / str(name)} is damaged or missing ({error}); train again into another folder"
-        ) from error
+        if content["format"] > 1:
+            check_files(folder, [name], required=True)
+        return load_file(folder / name), record, content.get("curve")
+    except (OSError, SafetensorError, DataError) as error:
+        raise DataError(f"{folder / name} is damaged or missing ({error}); {_ELSEWHERE}") from error
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    """Return the content of the state file after comparing it with its checksum."""
+    try:
+        content: dict[str, Any] = read_json(path)
+        version = content["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged ({error}); {_ELSEWHERE}") from error
+    if version not in (1, FORMAT):
+        raise DataError(f"{path} has format {version!r}, this version reads 1 and {FORMAT}; {_ELSEWHERE}")
+    check_files(path.parent, [STATE], required=version > 1)
+    return content

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from icpe.data.interactions import Interactions
@@ -178,7 +179,13 @@ class Trainer:
         return {**values, "best": None if math.isinf(values["best"]) else values["best"]}
 
     def restore(self, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
-        """Restore the state that :meth:`tensors` and :meth:`record` returned."""
+        """Restore the state that :meth:`tensors` and :meth:`record` returned.
+
+        Raises:
+            ValueError: the record or the tensors are not those of a position and a method like this one.
+        """
+        best = -math.inf if record["best"] is None else record["best"]
+        position = TypeAdapter(Position).validate_python({**record, "best": best})
         parts: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "opt": {}}
         for name, value in tensors.items():
             kind, rest = name.split(".", 1)
@@ -186,8 +193,7 @@ class Trainer:
         self.method.load_state_dict(parts["now"])
         self._best = parts["best"]
         self._optimizer.restore(parts["opt"])
-        best = -math.inf if record["best"] is None else record["best"]
-        self.position = Position(**{**record, "best": best})
+        self.position = position
 
     def _step(self, sampled: SampledBatch) -> None:
         if not self.method.training:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from icpe.cli.options import json_option, known_plugin_option, print_json, run_data_option
+from icpe.cli.options import json_option, known_plugin_option, no_verify_option, print_json, run_data_option
 
 if TYPE_CHECKING:
     from icpe.recommender.dial import Wish
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the front into this .svg, .png or .pdf file.")
 @run_data_option
 @known_plugin_option
+@no_verify_option
 @json_option
-def dial(run: Path, save: bool, plot: Path | None, data_dir: Path | None, as_json: bool, **wish: Any) -> None:
+def dial(
+    run: Path, save: bool, plot: Path | None, data_dir: Path | None, verify: bool, as_json: bool, **wish: Any
+) -> None:
     """Show accuracy and exposure at every setting of the dial, and choose one by a wish.
 
     The dial says how much of the pull of popularity ranking puts back. Turning it needs no training. All settings are
@@ -52,7 +55,7 @@ def dial(run: Path, save: bool, plot: Path | None, data_dir: Path | None, as_jso
         from icpe.report.figures import check_suffix
 
         check_suffix(plot)
-    found = dial_run(run, given, save, data_dir)
+    found = dial_run(run, given, save, data_dir, verify=verify)
     if plot is not None:
         from icpe.report.figures import save_figure
         from icpe.report.figures.fronts import front_of_model

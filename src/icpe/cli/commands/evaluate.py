@@ -7,7 +7,14 @@ import click
 
 from icpe.cli._ranking import RankingCommand, parse_ranking
 from icpe.cli.commands.train import as_text
-from icpe.cli.options import beta_option, json_option, known_plugin_option, print_json, run_data_option
+from icpe.cli.options import (
+    beta_option,
+    json_option,
+    known_plugin_option,
+    no_verify_option,
+    print_json,
+    run_data_option,
+)
 
 
 @click.command(cls=RankingCommand)
@@ -18,6 +25,7 @@ from icpe.cli.options import beta_option, json_option, known_plugin_option, prin
 @run_data_option
 @beta_option
 @known_plugin_option
+@no_verify_option
 @json_option
 @click.pass_obj
 def evaluate(
@@ -27,6 +35,7 @@ def evaluate(
     depths: tuple[int, ...],
     data_dir: Path | None,
     beta: float | None,
+    verify: bool,
     as_json: bool,
 ) -> None:
     """Evaluate a saved model on its own validation and test parts.
@@ -38,7 +47,7 @@ def evaluate(
     """
     from icpe.runs.saved import evaluate_run
 
-    result = evaluate_run(run, list(depths) or None, data_dir, parse_ranking(run, dotted, beta))
+    result = evaluate_run(run, list(depths) or None, data_dir, parse_ranking(run, dotted, beta), verify=verify)
     if as_json:
         print_json(result)
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from icpe.cli._ranking import RankingCommand, parse_ranking
-from icpe.cli.options import beta_option, json_option, known_plugin_option, print_json
+from icpe.cli.options import beta_option, json_option, known_plugin_option, no_verify_option, print_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 )
 @beta_option
 @known_plugin_option
+@no_verify_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the lists to a .parquet or .csv file.")
 @json_option
 @click.pass_obj
@@ -46,6 +47,7 @@ def recommend(
     include_seen: bool,
     unknown: Any,
     beta: float | None,
+    verify: bool,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -65,7 +67,7 @@ def recommend(
     if everybody and output is None:
         raise ConfigError("--all writes to a file: name it with -o recs.parquet or -o recs.csv")
     settings = parse_ranking(run, dotted, beta)
-    model = load(run)
+    model = load(run, verify=verify)
     model = model.adjusted(**settings) if settings else model
     if everybody and output is not None:
         rows = write_lists(model.stream(None, n, hide_seen=not include_seen), output)

@@ -21,20 +21,22 @@ from icpe.runs.record import RunRecord, read_runs
 NAME = "report.html"
 
 
-def runs_report(runs: Sequence[Path | str], path: Path | str, users: Sequence[str] = ()) -> Path:
+def runs_report(runs: Sequence[Path | str], path: Path | str, users: Sequence[str] = (), verify: bool = True) -> Path:
     """Write a page about finished runs of the same split; returns its path.
 
     Args:
         runs: Folders of the runs. All others are compared with the first.
         path: File of the page, ending in .html.
         users: Ids of the users whose lists are shown, as text; three typical users by default.
+        verify: Whether to compare the files of the runs with their checksums.
 
     Raises:
-        DataError: A folder contains no finished run, the runs have different data, or a user is unknown.
+        DataError: A folder contains no finished run or a damaged one, the runs have different data, or a user is
+            unknown.
         ConfigError: matplotlib is not installed, or the name does not end in .html.
     """
     check_page_name(Path(path))
-    return write_runs_page(read_runs([Path(run) for run in runs]), path, users)
+    return write_runs_page(read_runs([Path(run) for run in runs], verify), path, users)
 
 
 def write_runs_page(
