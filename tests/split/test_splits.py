@@ -256,6 +256,9 @@ def test_a_tampered_split_is_refused(tmp_path, skewed):
     with pytest.raises(DataError, match=r"test\.parquet cannot be read"):
         split.load(tmp_path)
     (tmp_path / "split.json").write_text('{"format": 99}')
+    with pytest.raises(DataError, match=r"split\.json is damaged or was changed"):
+        split.load(tmp_path)
+    (tmp_path / "manifest.json").unlink()  # splits of earlier versions have none
     with pytest.raises(DataError, match="not a manifest that this version can read"):
         split.load(tmp_path)
 

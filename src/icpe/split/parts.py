@@ -1,6 +1,5 @@
 """Training, validation and test part of a log, and the manifest that identifies them."""
 
-import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +11,15 @@ import polars as pl
 from icpe.data.interactions import Interactions
 from icpe.data.lookup import positions
 from icpe.errors import ConfigError, DataError
-from icpe.files import write_atomically, write_json
+from icpe.files import check_files, read_json, write_together
+from icpe.files.atomic import Writer, as_json, text_writer
 from icpe.types import IntArray
 
 FORMAT = 1
 
 TRAIN, VALID, TEST = 0, 1, 2
 PARTS = ("train", "valid", "test")
+ITEMS = "items.parquet"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class Parts:
         }
 
     def save(self, folder: Path | str, force: bool = False) -> None:
-        """Write ``train.parquet``, ``valid.parquet``, ``test.parquet`` and, last, ``split.json``.
+        """Write ``train.parquet``, ``valid.parquet``, ``test.parquet`` and ``split.json``, all or none of them.
 
         Raises:
             ConfigError: the folder already holds a split and ``force`` is not set.
@@ -70,11 +71,11 @@ class Parts:
                 f"{folder} already holds a split; choose another folder, or replace it with force=True "
                 "(command line: --force)"
             )
-        for name, part in self.named():
-            part.write(folder / f"{name}.parquet")
+        writers: dict[str, Writer] = {f"{name}.parquet": _part_writer(part) for name, part in self.named()}
         if self.train.item_info is not None:
-            write_atomically(folder / "items.parquet", self.train.item_info.write_parquet)
-        write_json(folder / "split.json", self.manifest)
+            writers[ITEMS] = self.train.item_info.write_parquet
+        writers["split.json"] = text_writer(as_json(self.manifest))
+        write_together(folder, writers, remove=[] if ITEMS in writers else [ITEMS], fresh=True)
 
     def as_text(self) -> str:
         """Settings, counts, and what was moved or dropped, as text for the terminal."""
@@ -97,6 +98,10 @@ class Parts:
     def named(self) -> list[tuple[Literal["train", "valid", "test"], Interactions]]:
         """The parts with their names."""
         return [("train", self.train), ("valid", self.valid), ("test", self.test)]
+
+
+def _part_writer(part: Interactions) -> Writer:
+    return lambda path: part.to_frame().write_parquet(path)
 
 
 def _counts(part: Interactions) -> dict[str, int]:
@@ -147,8 +152,9 @@ def load(folder: Path | str) -> Parts:
     """
     folder = Path(folder)
     path = folder / "split.json"
+    check_files(folder, [path.name, ITEMS])  # the content hashes below cover the parts
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json(path)
         recipe, hashes = _recipe(manifest), manifest["hashes"]
         moved, dropped, log_hash = manifest["moved_to_train"], manifest["dropped"], hashes["log"]
     except FileNotFoundError:
@@ -156,7 +162,7 @@ def load(folder: Path | str) -> Parts:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is not a manifest that this version can read: {error!r}") from error
     frames = [_read_part(folder / f"{name}.parquet") for name in PARTS]
-    info = folder / "items.parquet"
+    info = folder / ITEMS
     train = Interactions.read(frames[0], item_info=info if info.exists() else None)
     valid, test = (recode(frame, train) for frame in frames[1:])
     parts = Parts(train, valid, test, recipe, moved, dropped, log_hash)
