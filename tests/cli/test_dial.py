@@ -10,6 +10,7 @@ import pytest
 
 from icpe import load
 from icpe.cli import run
+from icpe.files import write_together
 from icpe.testing import skewed_log
 
 QUICK = ["--train.epochs", "3", "--backbone.dim", "8", "--split", "random"]
@@ -117,8 +118,7 @@ def test_a_saved_choice_is_what_other_commands_use(icpe, copy):
 
 def test_a_run_of_an_earlier_version_is_measured_when_asked(icpe, copy):
     front = pl.read_parquet(copy / "front.parquet")
-    for name in ("front.parquet", "front_test.parquet"):
-        (copy / name).unlink()
+    write_together(copy, {}, remove=["front.parquet", "front_test.parquet"])
     found = as_json(icpe, "dial", copy, "--goal", "traffic")
     assert [row["setting"]["beta"] for row in found["front"]] == front["beta"].to_list()
     assert not (copy / "front.parquet").exists()
@@ -147,7 +147,7 @@ def test_mistakes_leave_the_run_as_it_was(icpe, copy, words, message):
     before = contents(copy)
     if "0.999" in words:  # head items among the candidates keep every list from being all niche
         front = pl.read_parquet(copy / "front.parquet").filter(pl.col("apt") < 0.9)
-        front.write_parquet(copy / "front.parquet")
+        write_together(copy, {"front.parquet": front.write_parquet})
         before = contents(copy)
     code, out, err = icpe("dial", copy, *words)
     assert (code, out) == (2, "")
@@ -157,6 +157,10 @@ def test_mistakes_leave_the_run_as_it_was(icpe, copy, words, message):
 
 def test_a_damaged_front_is_an_error(icpe, copy):
     (copy / "front.parquet").write_bytes(b"PAR1 something else")
+    code, _, err = icpe("dial", copy)
+    assert code == 2
+    assert re.search(r"front\.parquet is damaged or was changed", err), err
+    write_together(copy, {"front.parquet": lambda path: path.write_bytes(b"PAR1 something else")})
     code, _, err = icpe("dial", copy)
     assert code == 2
     assert re.search(r"front\.parquet cannot be read.*delete it", err), err

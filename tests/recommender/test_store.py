@@ -59,12 +59,7 @@ def test_round_trip(name, loss, tmp_path):
     assert repr(again) == repr(model)
     assert not again.method.training
     again.save(tmp_path / "again")
-    one, two = contents(tmp_path / "again"), contents(tmp_path / "deep" / "model")
-    settings = [json.loads(files.pop("model.json")) for files in (one, two)]
-    del one["manifest.json"], two["manifest.json"]
-    assert one == two
-    # The hash covers the whole log, including times, which are not saved with a model.
-    assert [{**each, "train_hash": ""} for each in settings] == [{**settings[0], "train_hash": ""}] * 2
+    assert contents(tmp_path / "again") == contents(tmp_path / "deep" / "model")
 
 
 def test_ids_and_names_come_back(tmp_path):

@@ -41,8 +41,10 @@ class Model:
         log: the training data: ids, names, and the items that each user has used.
     """
 
-    def __init__(self, method: TrainingMethod, log: Interactions, front: Front | None = None) -> None:
-        self.method, self.log, self._front = method.eval(), log, front
+    def __init__(
+        self, method: TrainingMethod, log: Interactions, front: Front | None = None, train_hash: str | None = None
+    ) -> None:
+        self.method, self.log, self._front, self._train_hash = method.eval(), log, front, train_hash
         method.zero_grad(set_to_none=True)  # the gradients of the last step take as much memory as the parameters
         self._scores: ScoreTable | None = None
 
@@ -51,6 +53,11 @@ class Model:
             f"Model({self.method.label} on {self.method.backbone.label}, "
             f"{len(self.log.users):,} users, {len(self.log.items):,} items)"
         )
+
+    @property
+    def train_hash(self) -> str:
+        """Content hash of the training data. A saved model keeps it, although it does not keep times and weights."""
+        return self._train_hash or self.log.content_hash
 
     @property
     def scores(self) -> ScoreTable:
@@ -131,7 +138,7 @@ class Model:
                 raise unknown_name(f"ranking setting of {self.method.name!r}", name, changeable)
         method = copy.copy(self.method)  # parameters are shared
         method.settings = method.settings.replace(**settings)
-        return Model(method, self.log, self._front)
+        return Model(method, self.log, self._front, self._train_hash)
 
     def recommend(
         self,

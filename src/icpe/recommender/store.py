@@ -60,7 +60,7 @@ def settings_writer(model: Model) -> Writer:
         "items": len(log.items),
         "pairs": len(log),
         "id_types": {USERS: str(log.users.dtype), ITEMS: str(log.items.dtype)},
-        "train_hash": log.content_hash,
+        "train_hash": model.train_hash,
     }
     return text_writer(as_json(content))
 
@@ -104,7 +104,7 @@ def read_model(folder: Path, rebuild: Rebuild, verify: bool = True) -> Model:
         method.load_state_dict(_read_tensors(folder / PARAMETERS, _shapes(method.state_dict())))
     except (OSError, SafetensorError, RuntimeError, ValueError) as error:
         raise DataError(f"{folder / PARAMETERS} does not hold this model: {' '.join(str(error).split())}") from error
-    return Model(method, log, read_front(folder / FRONT))
+    return Model(method, log, read_front(folder / FRONT), content.get("train_hash"))
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
