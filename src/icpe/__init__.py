@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from icpe import export as export
     from icpe import split as split
     from icpe.backbones import MF as MF
     from icpe.backbones import Backbone as Backbone
@@ -60,12 +61,12 @@ _HOME = {
     "NotFittedError": "icpe.errors",
 }
 
-__all__ = [*_HOME, "split"]
+__all__ = [*_HOME, "export", "split"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "split":
-        return import_module("icpe.split")
+    if name in ("export", "split"):
+        return import_module(f"icpe.{name}")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'icpe' has no attribute {name!r}")

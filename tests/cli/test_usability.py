@@ -22,6 +22,7 @@ WORKFLOW = [
     "dial",
     "evaluate",
     "recommend",
+    "export",
     "report",
     "audit",
     "compare",

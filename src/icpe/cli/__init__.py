@@ -18,6 +18,7 @@ from icpe.cli.commands.demo import demo
 from icpe.cli.commands.dial import dial
 from icpe.cli.commands.doctor import doctor
 from icpe.cli.commands.evaluate import evaluate
+from icpe.cli.commands.export import export
 from icpe.cli.commands.recommend import recommend
 from icpe.cli.commands.report import report
 from icpe.cli.commands.reproduce import reproduce
@@ -43,7 +44,22 @@ def cli() -> None:
 
 
 # In the order in which people need them, which is the order of the help page.
-for _command in (demo, data, split, train, dial, evaluate, recommend, report, audit, compare, tune, reproduce, doctor):
+for _command in (
+    demo,
+    data,
+    split,
+    train,
+    dial,
+    evaluate,
+    recommend,
+    export,
+    report,
+    audit,
+    compare,
+    tune,
+    reproduce,
+    doctor,
+):
     cli.add_command(_command)
 
 

@@ -1,0 +1,156 @@
+"""The scores of a model as an ONNX graph in its text form, with the arrays that it uses.
+
+The text form keeps the graph readable. Tracing the PyTorch code instead would fix its loops over users, which bound
+the memory.
+"""
+
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icpe.errors import ConfigError
+from icpe.export.parts import check_finite
+from icpe.ranking.tables import BiasedScores, DotScores, NeuMFScores, ScaledScores, ScoreTable, SumScores
+from icpe.types import FloatArray
+
+# ScatterElements has had the reduction since opset 18, which ONNX Runtime reads from version 1.14 on.
+_MODEL = """
+<ir_version: 8, opset_import: ["" : 18], producer_name: "icpe">
+recommend (int64[users] user, float[users] beta, int64[users, hidden] seen, int64 n)
+  => (int64[users, places] items, float[users, places] scores)
+{{
+{lines}
+  setting = Unsqueeze (beta, one)
+  pull = MatMul (setting, direction)
+  dialled = Add ({scores}, pull)
+  place = Max (seen, zero)
+  is_seen = GreaterOrEqual (seen, zero)
+  limit = Where (is_seen, lowest, highest)
+  open = ScatterElements <axis = 1, reduction = "min"> (dialled, place, limit)
+  all_items = Shape <start = 1> (open)
+  asked = Reshape (n, one)
+  length = Min (asked, all_items)
+  scores, best = TopK <axis = 1> (open, length)
+  is_missing = IsInf (scores)
+  items = Where (is_missing, nobody, best)
+}}
+"""
+
+
+class Graph:
+    """Lines of a graph that ranks items, and the arrays that its lines refer to by name.
+
+    Args:
+        direction: numbers of which the graph adds ``beta`` times to the scores of the items, float32 [items].
+    """
+
+    def __init__(self, direction: FloatArray) -> None:
+        self.arrays: dict[str, NDArray[np.generic]] = {
+            "direction": np.ascontiguousarray(direction[None]),
+            "lowest": np.array(-np.inf, np.float32),
+            "highest": np.array(np.inf, np.float32),
+            "one": np.array([1], np.int64),
+            "zero": np.array(0, np.int64),
+            "nobody": np.array(-1, np.int64),
+        }
+        self.scores = ""
+        self._lines: list[str] = []
+        self._names = 0
+
+    def array(self, values: FloatArray) -> str:
+        """Keep an array of the model and return its name in the graph.
+
+        Raises:
+            IcpeError: the model has diverged.
+        """
+        check_finite(values)
+        name = self._name("array")
+        self.arrays[name] = np.ascontiguousarray(values)
+        return name
+
+    def line(self, call: str) -> str:
+        """Append a call such as ``Add (a, b)`` and return the name of its result."""
+        name = self._name("step")
+        self._lines.append(f"  {name} = {call}")
+        return name
+
+    @property
+    def text(self) -> str:
+        """The whole model that ranks by ``scores``, in the text form of ONNX."""
+        return _MODEL.format(lines="\n".join(self._lines), scores=self.scores)
+
+    def _name(self, kind: str) -> str:
+        self._names += 1
+        return f"{kind}_{self._names}"
+
+
+def graph_of(table: ScoreTable, direction: FloatArray) -> Graph:
+    """Return a graph that ranks items by ``table + beta · direction``.
+
+    Its inputs are user codes [B], settings of the dial [B], item codes to hide [B, S], padded with -1, and the length
+    n of the lists. Its outputs are item codes and scores [B, n], the best first; the item is -1 and the score is -inf
+    where a list is shorter.
+
+    Raises:
+        ConfigError: the scores are computed by code that has no counterpart in ONNX.
+        IcpeError: the model has diverged.
+    """
+    graph = Graph(direction)
+    graph.scores = add_scores(table, graph)
+    return graph
+
+
+@singledispatch
+def add_scores(table: ScoreTable, graph: Graph) -> str:
+    """Append the scores of the users in the input ``user`` for all items, and return the name of the result.
+
+    Raises:
+        ConfigError: there is no counterpart in ONNX.
+    """
+    raise ConfigError(
+        f"the scores of this model ({type(table).__name__}) are computed by Python code that has no counterpart in "
+        "ONNX; MF, LightGCN and NeuMF can be exported with the methods that rank by their scores"
+    )
+
+
+@add_scores.register
+def _(table: DotScores, graph: Graph) -> str:
+    users = graph.line(f"Gather ({graph.array(table.user_vectors)}, user)")
+    scores = graph.line(f"MatMul ({users}, {graph.array(table.item_vectors.T)})")
+    return scores if table.item_bias is None else graph.line(f"Add ({scores}, {graph.array(table.item_bias)})")
+
+
+@add_scores.register
+def _(table: BiasedScores, graph: Graph) -> str:
+    return graph.line(f"Add ({add_scores(table.table, graph)}, {graph.array(table.item_bias)})")
+
+
+@add_scores.register
+def _(table: ScaledScores, graph: Graph) -> str:
+    return graph.line(f"Mul ({add_scores(table.table, graph)}, {graph.array(table.item_factor)})")
+
+
+@add_scores.register
+def _(table: SumScores, graph: Graph) -> str:
+    return graph.line(f"Add ({add_scores(table.first, graph)}, {add_scores(table.second, graph)})")
+
+
+@add_scores.register
+def _(table: NeuMFScores, graph: Graph) -> str:
+    """The layers run for one user after the other, so that memory does not grow with users × items × width."""
+    linear = add_scores(table.linear, graph)
+    users = graph.line(f"Gather ({graph.array(table.user_hidden)}, user)")
+    steps = [f"Add ({graph.array(table.item_hidden)}, of_user)", "Relu ({})"]
+    for weight, bias in table.layers:
+        steps += [f"MatMul ({{}}, {graph.array(weight)})", f"Add ({{}}, {graph.array(bias)})", "Relu ({})"]
+    steps.append(f"MatMul ({{}}, {graph.array(table.output)})")
+    names = [f"{users}_{place}" for place in range(len(steps))]
+    body = "\n".join(
+        f"    {name} = {step.format(before)}" for name, step, before in zip(names, steps, ["", *names], strict=False)
+    )
+    tower = graph.line(
+        f"Scan <num_scan_inputs = 1, body = layers (float[width] of_user) => (float[items] {names[-1]}) {{\n{body}\n"
+        f"  }}> ({users})"
+    )
+    return graph.line(f"Add ({linear}, {tower})")
