@@ -62,11 +62,11 @@ class DialVectors:
     @property
     def width(self) -> int:
         """Length of a vector."""
-        return self.users.shape[1]
+        return int(self.users.shape[1])
 
     def at(self, beta: float, users: Any = slice(None)) -> FloatArray:
         """Return the vectors of users with the dial at ``beta``, float32 [users, width]."""
-        vectors = self.users[users].copy()
+        vectors: FloatArray = self.users[users].copy()
         vectors[:, -1] = beta
         return vectors
 

@@ -16,13 +16,14 @@ _LARGE = 1 << 10  # bytes; smaller arrays stay in the graph, where shape inferen
 Writers = dict[str, Callable[[Path], object]]
 
 
-def onnx_writers(graph: Graph, name: str, one_file: int) -> Writers:
+def onnx_writers(graph: Graph, name: str, one_file: int, check: Callable[[Path], None]) -> Writers:
     """Return the functions that write the files of a graph, by file name; the graph itself comes last.
 
     Args:
         graph: the graph and its arrays.
         name: name of the file of the graph. Large arrays go to the file ``name + ".data"`` if they do not fit in it.
         one_file: largest size of the arrays that fit, in bytes.
+        check: called with the path of the graph as soon as it is written; it raises an error if something is wrong.
     """
     onnx = require("onnx", "onnx", "an ONNX graph")
     model = require("onnx.parser", "onnx", "an ONNX graph").parse_model(graph.text)
@@ -37,7 +38,12 @@ def onnx_writers(graph: Graph, name: str, one_file: int) -> Writers:
             outside.append(values)
             place += _padded(values.nbytes)
     writers: Writers = {beside: lambda path: _write_arrays(outside, path)} if outside else {}
-    return {**writers, name: lambda path: path.write_bytes(model.SerializeToString())}
+
+    def write_graph(path: Path) -> None:
+        path.write_bytes(model.SerializeToString())
+        check(path)
+
+    return {**writers, name: write_graph}
 
 
 def _elsewhere(onnx: Any, name: str, values: NDArray[np.generic], file: str, offset: int) -> Any:

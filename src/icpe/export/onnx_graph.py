@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from icpe.errors import ConfigError
 from icpe.export.parts import check_finite
-from icpe.ranking.tables import BiasedScores, DotScores, NeuMFScores, ScaledScores, ScoreTable, SumScores
+from icpe.methods.pd import LogMatchScores
+from icpe.ranking.tables import ITEMS_AT_ONCE, BiasedScores, DotScores, NeuMFScores, ScaledScores, ScoreTable, SumScores
 from icpe.types import FloatArray
 
 # ScatterElements has had the reduction since opset 18, which ONNX Runtime reads from version 1.14 on.
@@ -69,6 +70,12 @@ class Graph:
         self.arrays[name] = np.ascontiguousarray(values)
         return name
 
+    def numbers(self, *values: int) -> str:
+        """Keep a list of whole numbers, such as a shape, and return its name."""
+        name = self._name("numbers")
+        self.arrays[name] = np.array(values, np.int64)
+        return name
+
     def line(self, call: str) -> str:
         """Append a call such as ``Add (a, b)`` and return the name of its result."""
         name = self._name("step")
@@ -109,8 +116,8 @@ def add_scores(table: ScoreTable, graph: Graph) -> str:
         ConfigError: there is no counterpart in ONNX.
     """
     raise ConfigError(
-        f"the scores of this model ({type(table).__name__}) are computed by Python code that has no counterpart in "
-        "ONNX; MF, LightGCN and NeuMF can be exported with the methods that rank by their scores"
+        f"the scores of this model are computed pair by pair in Python ({type(table).__name__}), which ONNX cannot "
+        "express; expected inner products or the layers of NeuMF. Use icpe recommend --all for lists of all users"
     )
 
 
@@ -137,20 +144,44 @@ def _(table: SumScores, graph: Graph) -> str:
 
 
 @add_scores.register
+def _(table: LogMatchScores, graph: Graph) -> str:
+    scores = add_scores(table.table, graph)
+    none = graph.array(np.zeros(1, np.float32))
+    one_more = graph.line(f"Add ({graph.line(f'Max ({scores}, {none})')}, {graph.array(np.ones(1, np.float32))})")
+    return graph.line(f"Where ({graph.line(f'Less ({scores}, {none})')}, {scores}, {graph.line(f'Log ({one_more})')})")
+
+
+@add_scores.register
 def _(table: NeuMFScores, graph: Graph) -> str:
-    """The layers run for one user after the other, so that memory does not grow with users × items × width."""
     linear = add_scores(table.linear, graph)
     users = graph.line(f"Gather ({graph.array(table.user_hidden)}, user)")
-    steps = [f"Add ({graph.array(table.item_hidden)}, of_user)", "Relu ({})"]
-    for weight, bias in table.layers:
-        steps += [f"MatMul ({{}}, {graph.array(weight)})", f"Add ({{}}, {graph.array(bias)})", "Relu ({})"]
-    steps.append(f"MatMul ({{}}, {graph.array(table.output)})")
-    names = [f"{users}_{place}" for place in range(len(steps))]
-    body = "\n".join(
-        f"    {name} = {step.format(before)}" for name, step, before in zip(names, steps, ["", *names], strict=False)
-    )
-    tower = graph.line(
-        f"Scan <num_scan_inputs = 1, body = layers (float[width] of_user) => (float[items] {names[-1]}) {{\n{body}\n"
-        f"  }}> ({users})"
-    )
+    tiles = graph.array(_tiles(table.item_hidden))
+    of_tile = [f"hidden_0 = Add (of_items, of_user_{users})", "active_0 = Relu (hidden_0)"]
+    for place, (weight, bias) in enumerate(table.layers, start=1):
+        arrays = f"{graph.array(weight)}, {graph.array(bias)}"
+        of_tile.append(f"hidden_{place} = Gemm (active_{place - 1}, {arrays})")
+        of_tile.append(f"active_{place} = Relu (hidden_{place})")
+    of_tile.append(f"of_tile = MatMul (active_{len(table.layers)}, {graph.array(table.output)})")
+    # An inner loop over tiles of items within a loop over users: the layers of one tile stay in the cache, and memory
+    # does not grow with users × items × width.
+    inner = _scan("of_items", "[tile, width]", "of_tile", "[tile]", of_tile, tiles)
+    outer = [f"of_tiles = {inner}", f"of_all = Reshape (of_tiles, {graph.numbers(-1)})"]
+    ends = graph.numbers(0), graph.numbers(table.items)
+    outer.append(f"tower = Slice (of_all, {', '.join(ends)})")
+    tower = graph.line(_scan(f"of_user_{users}", "[width]", "tower", "[items]", outer, users))
     return graph.line(f"Add ({linear}, {tower})")
+
+
+def _tiles(rows: FloatArray, size: int = ITEMS_AT_ONCE) -> FloatArray:
+    """Return rows [items, width] as [tiles, size, width], with rows of zeros at the end."""
+    tile = min(size, len(rows))
+    tiles = np.zeros((-(-len(rows) // tile), tile, rows.shape[1]), np.float32)
+    tiles.reshape(-1, rows.shape[1])[: len(rows)] = rows
+    return tiles
+
+
+def _scan(name: str, shape: str, result: str, result_shape: str, lines: list[str], over: str) -> str:
+    """Return a loop over the first dimension of ``over`` that stacks the results of the lines."""
+    body = "\n".join(lines)
+    signature = f"(float{shape} {name}) => (float{result_shape} {result})"
+    return f"Scan <num_scan_inputs = 1, body = loop {signature} {{\n{body}\n}}> ({over})"

@@ -56,10 +56,8 @@ def to_onnx(model: Model, folder: Path | str, *, force: bool = False, one_file: 
     codes = pl.int_range(pl.len(), dtype=pl.Int64).alias(CODE)
     items = item_table(model, dial.direction).select(codes, pl.all())
     users = user_table(model, items[CODE]).select(codes, pl.all())
-    written = onnx_writers(graph, MODEL, one_file)
     writers = {
-        **written,
-        MODEL: lambda path: (written[MODEL](path), check_graph(model, path)),
+        **onnx_writers(graph, MODEL, one_file, check=lambda path: check_graph(model, path)),
         ITEMS: items.write_parquet,
         USERS: users.write_parquet,
     }

@@ -85,7 +85,7 @@ class PD(ItemBias, FoldIn, Method):
     def unbiased_scores(self) -> ScoreTable:
         """Return s for PD, or log f for PDA, to which the logarithm of popularity can be added."""
         table = super().unbiased_scores()
-        return _LogMatch(table) if self.settings.ranking_power else table
+        return LogMatchScores(table) if self.settings.ranking_power else table
 
     def item_bias(self) -> Tensor | None:
         """Return log m̃ for PDA, and None for PD."""
@@ -106,9 +106,10 @@ class PD(ItemBias, FoldIn, Method):
 
 
 @dataclass(frozen=True, eq=False)
-class _LogMatch(DerivedScores):
+class LogMatchScores(DerivedScores):
     """log(ELU(s) + 1) of a table of s: s itself below 0, and log(1 + s) above."""
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
         scores = self.table.block(users, start, stop)
         return np.where(scores < 0, scores, np.log1p(np.maximum(scores, 0)))
