@@ -11,7 +11,7 @@ from icpe.errors import ConfigError
 from icpe.export.dial_vectors import DialVectors
 from icpe.export.extras import require
 from icpe.export.folder import Export, check_folder, write_export
-from icpe.export.parts import COUNT, ID, SEEN, VECTOR, item_table, user_table
+from icpe.export.parts import COUNT, ID, SEEN, VECTOR, item_table, parquet_writer, user_table
 from icpe.export.recall import measure_recall
 from icpe.export.vectors import ITEMS, USERS, with_vectors
 from icpe.recommender.model import Model
@@ -65,10 +65,11 @@ def to_faiss(
     if chosen == "hnsw":
         details["recall"] = measure_recall(model, vectors, built, labels.to_numpy(), n)
     items = item_table(model, vectors.dial.direction)
+    users = with_vectors(user_table(model, labels), vectors.users)
     writers = {
         INDEX: lambda path: faiss.write_index(built, str(path)),
-        ITEMS: items.select(labels.alias(LABEL), pl.all()).write_parquet,
-        USERS: with_vectors(user_table(model, labels), vectors.users).select(ID, VECTOR, COUNT, SEEN).write_parquet,
+        ITEMS: parquet_writer(items.select(labels.alias(LABEL), pl.all())),
+        USERS: parquet_writer(users.select(ID, VECTOR, COUNT, SEEN)),
     }
     return write_export(model, target, "faiss", writers, {**vectors.described(), **details})
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from icpe import __version__
 from icpe.errors import ConfigError, DataError
 from icpe.files import MANIFEST, check_files, read_json, write_together
 from icpe.files.atomic import as_json, text_writer
@@ -88,7 +88,7 @@ def write_export(
     description = {
         "format": FORMAT,
         "kind": kind,
-        "icpe": __version__,
+        "icpe": version("icpe"),
         "method": model.method.name,
         "backbone": model.method.backbone.name,
         "users": len(model.log.users),

@@ -9,7 +9,7 @@ from icpe.export.folder import Export, check_folder, write_export
 from icpe.export.graph_check import check_graph
 from icpe.export.onnx_file import ONE_FILE, onnx_writers
 from icpe.export.onnx_graph import graph_of
-from icpe.export.parts import Dial, item_table, user_table
+from icpe.export.parts import Dial, item_table, parquet_writer, user_table
 from icpe.export.vectors import ITEMS, USERS
 from icpe.recommender.model import Model
 
@@ -58,8 +58,8 @@ def to_onnx(model: Model, folder: Path | str, *, force: bool = False, one_file: 
     users = user_table(model, items[CODE]).select(codes, pl.all())
     writers = {
         **onnx_writers(graph, MODEL, one_file, check=lambda path: check_graph(model, path)),
-        ITEMS: items.write_parquet,
-        USERS: users.write_parquet,
+        ITEMS: parquet_writer(items),
+        USERS: parquet_writer(users),
     }
     details = {"inputs": INPUTS, "outputs": OUTPUTS, "dial": dial.described(RULE)}
     return write_export(model, target, "onnx", writers, details)

@@ -1,6 +1,8 @@
 """What all formats share: the scores without the dial, the dial's direction, and the tables of users and items."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,6 +60,11 @@ def check_finite(*arrays: FloatArray) -> None:
             "the model contains NaN or infinite numbers, so nothing was exported. It has diverged: train with a "
             "smaller learning rate"
         )
+
+
+def parquet_writer(frame: pl.DataFrame) -> Callable[[Path], None]:
+    """Return a function that writes a table as Parquet with Snappy, the compression that every reader knows."""
+    return lambda path: frame.write_parquet(path, compression="snappy")
 
 
 def item_table(model: Model, direction: FloatArray) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 
 from icpe.export.dial_vectors import DialVectors
 from icpe.export.folder import Export, check_folder, write_export
-from icpe.export.parts import COUNT, HEAD, ID, OFFSET, SEEN, VECTOR, item_table, user_table
+from icpe.export.parts import COUNT, HEAD, ID, OFFSET, SEEN, VECTOR, item_table, parquet_writer, user_table
 from icpe.recommender.model import Model
 from icpe.types import FloatArray
 
@@ -43,8 +43,8 @@ def to_vectors(model: Model, folder: Path | str, *, force: bool = False) -> Expo
         HEAD: items[HEAD].to_numpy(),
     }
     writers = {
-        USERS: users.select(ID, VECTOR, COUNT, SEEN).write_parquet,
-        ITEMS: items.select(ID, VECTOR, OFFSET, COUNT, HEAD).write_parquet,
+        USERS: parquet_writer(users.select(ID, VECTOR, COUNT, SEEN)),
+        ITEMS: parquet_writer(items.select(ID, VECTOR, OFFSET, COUNT, HEAD)),
         TENSORS: lambda path: save_file({name: np.ascontiguousarray(one) for name, one in arrays.items()}, path),
     }
     return write_export(model, target, "vectors", writers, vectors.described())
