@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from icpe import make_world
+from icpe import load, make_world
 from icpe.cli import run
 
 README = Path(__file__).parents[1] / "README.md"
@@ -37,14 +37,19 @@ def test_readme_has_what_is_tested():
     assert [kind for kind, _ in BLOCKS] == ["console", "console", "console", "console", "console", "python", "console"]
 
 
-def test_readme(own_log, capsys):
-    for kind, block in BLOCKS:
+def run_in_order(page, blocks, capsys):
+    """Run commands and Python blocks one after the other in the current folder."""
+    for kind, block in blocks:
         if kind == "python":
-            exec(compile(block, "README.md", "exec"), {})
+            exec(compile(block, page, "exec"), {})
             continue
         for line in block.splitlines():
             assert line.startswith("$ icpe ")
             assert run(shlex.split(line.removeprefix("$ icpe "))) == 0, capsys.readouterr().err
+
+
+def test_readme(own_log, capsys):
+    run_in_order("README.md", BLOCKS, capsys)
     assert {path.name for path in Path().iterdir()} >= {"tail.png", "parts", "world", "report.html"}
     assert {path.name for path in Path("parts").iterdir()} >= {
         "train.parquet",
@@ -58,8 +63,22 @@ def test_parts_have_what_is_tested():
     assert [kind for kind, _ in PAGES["parts.md"]] == ["python", "python"]
 
 
+def test_exporting(own_log, capsys):
+    """Five ways to query an exported model give the same lists as the model itself."""
+    blocks = PAGES["exporting.md"]
+    assert [kind for kind, _ in blocks] == ["console", "python", "python", "python", "python", "python"]
+    run_in_order("exporting.md", blocks[:2], capsys)
+    model = load("run").dial(beta=-0.2)
+    expected = model.recommend([model.log.users[0]], 5)["item_id"].to_list()
+    for kind, block in blocks[2:]:
+        capsys.readouterr()
+        run_in_order("exporting.md", [(kind, block)], capsys)
+        assert re.findall(r"\bi\d+\b", capsys.readouterr().out) == expected, block
+
+
 @pytest.mark.parametrize(
-    ("page", "kind", "block"), [(page, *block) for page, blocks in PAGES.items() for block in blocks]
+    ("page", "kind", "block"),
+    [(page, *block) for page, blocks in PAGES.items() if page != "exporting.md" for block in blocks],
 )
 def test_docs(page, kind, block):
     """Each block stands alone."""

@@ -11,6 +11,8 @@ _PACKAGES = ("numpy", "polars", "numba", "torch", "click", "rich", "pooch", "pyd
 _EXTRAS = {  # extra → its package, and what it is for
     "plot": ("matplotlib", "figures and report pages"),
     "tune": ("optuna", "hyper-parameter search with `icpe tune`"),
+    "faiss": ("faiss-cpu", "`icpe export --to faiss`"),
+    "onnx": ("onnxruntime", "`icpe export --to onnx`"),
 }
 _HEADINGS = {
     "versions": "Versions of icpe and of the packages it needs",
