@@ -72,6 +72,13 @@ def test_a_failure_leaves_the_earlier_export(model, models, tmp_path, monkeypatc
     assert {path.name for path in tmp_path.iterdir()} == files
 
 
+def test_what_a_killed_process_left_behind_is_no_obstacle(model, tmp_path):
+    (tmp_path / ".icpe-tmp-0a1b2c3d").mkdir()
+    (tmp_path / ".icpe-tmp-0a1b2c3d" / "users.parquet").write_text("half")
+    done = to_vectors(model, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(done.files)
+
+
 def test_the_description_says_how_to_query(model, models, tmp_path):
     to_vectors(model, tmp_path / "a")
     said = json.loads((tmp_path / "a" / "export.json").read_text())

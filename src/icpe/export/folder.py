@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from icpe.errors import ConfigError, DataError
-from icpe.files import MANIFEST, check_files, read_json, write_together
-from icpe.files.atomic import as_json, text_writer
+from icpe.files import MANIFEST, check_files, finish_interrupted, read_json, write_together
+from icpe.files.atomic import STAGING, as_json, text_writer
 from icpe.files.manifest import read_manifest
 from icpe.recommender.model import Model
 
@@ -38,6 +38,7 @@ def read_export(folder: Path | str) -> Export:
         DataError: the folder holds no export, or a file is missing or damaged.
     """
     source = Path(folder)
+    finish_interrupted(source)
     if not (source / DESCRIPTION).is_file():
         raise DataError(f"{source} holds no export: {DESCRIPTION} does not exist; create one with `icpe export`")
     names = tuple(read_manifest(source) or ())
@@ -54,7 +55,9 @@ def check_folder(folder: Path | str, force: bool) -> Path:
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise ConfigError(f"{target} is a file; expected a folder for the export")
-    if not target.exists() or not any(target.iterdir()):
+    if target.exists():
+        finish_interrupted(target)
+    if not target.exists() or all(path.name.startswith(STAGING) for path in target.iterdir()):
         return target
     if not (target / DESCRIPTION).is_file():
         raise ConfigError(f"{target} holds other files than an export; choose a new or an empty folder")
