@@ -165,6 +165,14 @@ def test_a_graph_that_disagrees_is_refused(model, tmp_path):
         check_graph(model.dial(beta=0.4), tmp_path / "model.onnx")
 
 
+def test_a_graph_that_disagrees_is_not_exported(model, tmp_path, monkeypatch):
+    wrong = graph_of(model.method.scores(), np.zeros(30, np.float32))
+    monkeypatch.setattr("icpe.export.onnx_model.graph_of", lambda *_: wrong)
+    with pytest.raises(IcpeError, match="nothing was exported"):
+        to_onnx(model.dial(beta=0.4), tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
 def test_what_cannot_be_exported_is_said(model, tmp_path, monkeypatch):
     log = skewed_log(users=12, items=15, pairs=90)
     by_pairs = make_method("bc_loss", NeuMF(dim=4, layers=(6,)), rank_by="cos").fit(log, epochs=1)
