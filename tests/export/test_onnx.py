@@ -121,7 +121,7 @@ def test_hidden_items_may_repeat_and_padding_may_be_anywhere(model, tmp_path):
 
 def test_unknown_codes_are_an_error(model, tmp_path):
     to_onnx(model, tmp_path)
-    for user, seen in ((40, -1), (4, 30)):
+    for user, seen in ((40, -1), (-1, -1), (4, 30)):
         with pytest.raises(Exception, match="out of (data )?bounds"):
             run(tmp_path, [user], [0.0], [[seen]], 5)
 

@@ -1,7 +1,7 @@
 """The scores of a model as an ONNX graph in its text form, with the arrays that it uses.
 
-The text form keeps the graph readable. Tracing the PyTorch code instead would fix its loops over users, which bound
-the memory.
+The text form keeps the graph readable. Tracing the PyTorch code instead would unroll its loops over users and items,
+which bound the memory.
 """
 
 from functools import singledispatch
@@ -15,12 +15,15 @@ from icpe.methods.pd import LogMatchScores
 from icpe.ranking.tables import ITEMS_AT_ONCE, BiasedScores, DotScores, NeuMFScores, ScaledScores, ScoreTable, SumScores
 from icpe.types import FloatArray
 
+# A code of -1 would mean the last user to Gather; beyond the last one it is an error, as it should be.
 # ScatterElements has had the reduction since opset 18, which ONNX Runtime reads from version 1.14 on.
 _MODEL = """
 <ir_version: 8, opset_import: ["" : 18], producer_name: "icpe">
 recommend (int64[users] user, float[users] beta, int64[users, hidden] seen, int64 n)
   => (int64[users, places] items, float[users, places] scores)
 {{
+  is_unknown = Less (user, zero)
+  code = Where (is_unknown, beyond, user)
 {lines}
   setting = Unsqueeze (beta, one)
   pull = MatMul (setting, direction)
@@ -34,7 +37,7 @@ recommend (int64[users] user, float[users] beta, int64[users, hidden] seen, int6
   length = Min (asked, all_items)
   scores, best = TopK <axis = 1> (open, length)
   is_missing = IsInf (scores)
-  items = Where (is_missing, nobody, best)
+  items = Where (is_missing, nothing, best)
 }}
 """
 
@@ -44,16 +47,18 @@ class Graph:
 
     Args:
         direction: numbers of which the graph adds ``beta`` times to the scores of the items, float32 [items].
+        users: number of users.
     """
 
-    def __init__(self, direction: FloatArray) -> None:
+    def __init__(self, direction: FloatArray, users: int) -> None:
         self.arrays: dict[str, NDArray[np.generic]] = {
             "direction": np.ascontiguousarray(direction[None]),
             "lowest": np.array(-np.inf, np.float32),
             "highest": np.array(np.inf, np.float32),
             "one": np.array([1], np.int64),
             "zero": np.array(0, np.int64),
-            "nobody": np.array(-1, np.int64),
+            "nothing": np.array(-1, np.int64),
+            "beyond": np.array(users, np.int64),
         }
         self.scores = ""
         self._lines: list[str] = []
@@ -103,14 +108,14 @@ def graph_of(table: ScoreTable, direction: FloatArray) -> Graph:
         ConfigError: the scores are computed by code that has no counterpart in ONNX.
         IcpeError: the model has diverged.
     """
-    graph = Graph(direction)
+    graph = Graph(direction, table.users)
     graph.scores = add_scores(table, graph)
     return graph
 
 
 @singledispatch
 def add_scores(table: ScoreTable, graph: Graph) -> str:
-    """Append the scores of the users in the input ``user`` for all items, and return the name of the result.
+    """Append the scores of the users in ``code`` for all items, and return the name of the result.
 
     Raises:
         ConfigError: there is no counterpart in ONNX.
@@ -123,7 +128,7 @@ def add_scores(table: ScoreTable, graph: Graph) -> str:
 
 @add_scores.register
 def _(table: DotScores, graph: Graph) -> str:
-    users = graph.line(f"Gather ({graph.array(table.user_vectors)}, user)")
+    users = graph.line(f"Gather ({graph.array(table.user_vectors)}, code)")
     scores = graph.line(f"MatMul ({users}, {graph.array(table.item_vectors.T)})")
     return scores if table.item_bias is None else graph.line(f"Add ({scores}, {graph.array(table.item_bias)})")
 
@@ -154,7 +159,7 @@ def _(table: LogMatchScores, graph: Graph) -> str:
 @add_scores.register
 def _(table: NeuMFScores, graph: Graph) -> str:
     linear = add_scores(table.linear, graph)
-    users = graph.line(f"Gather ({graph.array(table.user_hidden)}, user)")
+    users = graph.line(f"Gather ({graph.array(table.user_hidden)}, code)")
     tiles = graph.array(_tiles(table.item_hidden))
     of_tile = [f"hidden_0 = Add (of_items, of_user_{users})", "active_0 = Relu (hidden_0)"]
     for place, (weight, bias) in enumerate(table.layers, start=1):
