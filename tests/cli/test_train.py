@@ -18,6 +18,7 @@ import pytest
 from icpe import split
 from icpe.cli import run
 from icpe.cli.dotted import parse_value
+from icpe.files import write_together
 from icpe.runs.config import RunConfig
 from icpe.runs.run import Run
 from icpe.testing import skewed_log
@@ -29,6 +30,7 @@ PROMISED = {
     "users",
 }
 FILES = {
+    "manifest.json",
     "config.toml",
     "split.json",
     "metrics.jsonl",
@@ -216,7 +218,7 @@ def test_an_existing_run_is_kept(icpe, log_file, finished):
     assert icpe("train", log_file, *QUICK, "--seed", "1", "-o", "run", "--force")[0] == 0
     assert {path.name for path in Path("run").iterdir()} == FILES
     assert json.loads(Path("run/result.json").read_text())["seed"] == 1
-    assert len(list(Path("run/checkpoint").iterdir())) == 2
+    assert len(list(Path("run/checkpoint").iterdir())) == 3
 
 
 def test_a_mistake_with_force_leaves_the_old_run(icpe, log_file, finished):
@@ -282,18 +284,22 @@ def test_resume_refuses_another_run(icpe, log_file, finished, what):
     assert contents(Path("run")) == before
 
 
+def change_state(folder, **values):
+    """Change the state and its checksum, so that only its content is wrong."""
+    text = json.dumps({**json.loads((folder / "checkpoint" / "state.json").read_text()), **values})
+    write_together(folder / "checkpoint", {"state.json": lambda path: path.write_text(text)})
+
+
 def break_json(folder):
     (folder / "checkpoint" / "state.json").write_text('{"format": 1, "rec')
 
 
 def break_format(folder):
-    path = folder / "checkpoint" / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+    change_state(folder, format=99)
 
 
 def break_record(folder):
-    path = folder / "checkpoint" / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "record": {}}))
+    change_state(folder, record={})
 
 
 def break_tensors(folder):
@@ -306,12 +312,12 @@ def remove_tensors(folder):
 
 
 def break_identity(folder):
-    path = folder / "checkpoint" / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "identity": "mine"}))
+    change_state(folder, identity="mine")
 
 
 def swap_tensors(folder):
-    shutil.copy(folder / "model.safetensors", next((folder / "checkpoint").glob("*.safetensors")))
+    name = next((folder / "checkpoint").glob("*.safetensors")).name
+    write_together(folder / "checkpoint", {name: lambda path: shutil.copy(folder / "model.safetensors", path)})
 
 
 @pytest.mark.parametrize(
@@ -319,7 +325,7 @@ def swap_tensors(folder):
     [
         (break_json, r"state\.json is damaged"),
         (break_format, "has format 99, this version reads 1"),
-        (break_record, "does not hold this run's state"),
+        (break_record, r"state\.json is damaged"),
         (break_identity, r"state\.json is damaged"),
         (break_tensors, "is damaged or missing"),
         (remove_tensors, "is damaged or missing"),
@@ -342,8 +348,9 @@ def test_half_a_line_of_the_curve_and_half_written_files_do_no_harm(icpe, log_fi
     shutil.copytree(uninterrupted, "run")
     curve = Path("run/metrics.jsonl").read_text()
     Path("run/metrics.jsonl").write_text(curve + curve[:50])
-    Path("run/checkpoint/.state-40-abcd1234.safetensors").write_bytes(b"half")
-    Path("run/.result-abcd1234.json").write_bytes(b"{")
+    for place in ("run/.icpe-tmp-abcd1234", "run/checkpoint/.icpe-tmp-01234567"):
+        Path(place).mkdir()
+        Path(place, "model.safetensors").write_bytes(b"half")
     Path("run/.notes").write_text("mine")
     assert icpe("train", log_file, *LONG, "-o", "run", "--resume")[0] == 0
     assert contents(Path("run")) == {**contents(uninterrupted), ".notes": b"mine"}
@@ -507,7 +514,7 @@ def test_evaluate_from_another_folder(icpe, log_file, monkeypatch):
 def test_other_settings_of_the_data_stay_as_they_are(key, value, tmp_path):
     config = RunConfig(data={key: value, "data_dir": "sets", "valid": Path("valid.csv")})
     method = config.make_method()
-    config.write(tmp_path / "config.toml", method, config.train_settings(method))
+    (tmp_path / "config.toml").write_text(config.as_toml(method, config.train_settings(method)))
     data = RunConfig.read(tmp_path / "config.toml").data
     assert data == {key: value, "data_dir": str(Path("sets").absolute()), "valid": str(Path("valid.csv").absolute())}
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from icpe.data.popularity import head_mask
+from icpe.files import write_together
 from icpe.recommender.front import MEASURES
 from icpe.report.dial_lists import further_settings, representative_users
 from icpe.report.figures.fronts import curve_of, front_curves, mean_curves
@@ -55,7 +56,7 @@ def test_the_page_begins_with_the_fronts_and_says_what_they_cost(page, paths):
 
 def test_runs_without_a_front_are_not_drawn(paths, tmp_path):
     old = shutil.copytree(paths[0], tmp_path / "old")
-    (old / "front_test.parquet").unlink()
+    write_together(old, {}, remove=["front_test.parquet"])
     assert HEADING not in runs_report([old], tmp_path / "old.html").read_text()
     both = runs_report([old, paths[1]], tmp_path / "both.html").read_text()
     assert HEADING in both
