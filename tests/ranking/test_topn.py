@@ -118,7 +118,8 @@ def test_memory_setting_changes_the_blocks_not_the_lists(world, compiled):
         width = 5000 if not compiled else max(width for _, width in table.asked)
         assert rows * width * 4 * 4 <= memory * 2**20
         assert rows <= 512
-        assert max(width for _, width in table.asked) <= 2048
+        assert max(rows * width for rows, width in table.asked) <= 512 * 2048
+        assert max(width for _, width in table.asked) <= 2048 or not compiled
 
 
 def test_threads_do_not_matter(world):

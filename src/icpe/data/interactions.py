@@ -15,6 +15,7 @@ from icpe import columns as col
 from icpe.data.ids import IdType, encode_ids
 from icpe.data.item_info import align_item_info
 from icpe.data.k_core import k_core_mask, largest_k
+from icpe.data.lookup import IdIndex
 from icpe.data.pair_order import order_pairs
 from icpe.data.readers import Columns, Format, Table, TimeUnit, parse_times, parse_weights, read_table
 from icpe.errors import ConfigError, DataError
@@ -187,6 +188,16 @@ class Interactions:
     def item_counts(self) -> IntArray:
         """Popularity: number of pairs of each item, int64 [items]."""
         return np.bincount(self.item, minlength=len(self.items))
+
+    @cached_property
+    def user_index(self) -> IdIndex:
+        """Index that finds the codes of user ids. It is built at the first request."""
+        return IdIndex(self.users)
+
+    @cached_property
+    def item_index(self) -> IdIndex:
+        """Index that finds the codes of item ids. It is built at the first request."""
+        return IdIndex(self.items)
 
     @cached_property
     def content_hash(self) -> str:

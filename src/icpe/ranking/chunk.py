@@ -7,8 +7,11 @@ import numpy as np
 
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
+from icpe.ranking.partial import best_of_rows
 from icpe.ranking.tables import ScoreTable
 from icpe.types import BoolArray, FloatArray, IntArray
+
+_TILE_SCORES = 1 << 20  # 512 users × 2048 items
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Blocks:
         users: largest number of users ranked together. 512 are enough for a matrix product to run at full speed.
         items: number of items scored at a time. 512 users × 2048 scores are 4 MB, which stay in the cache until the
             best ones are selected.
-        compiled: whether to select with the compiled loop or by sorting. None uses the compiled loop for large
+        compiled: whether to select with the compiled loop or with NumPy. None uses the compiled loop for large
             problems only, because compiling takes a few seconds.
     """
 
@@ -37,7 +40,7 @@ class Chunk:
         starts: int64 [rows + 1], where each user's hidden items begin and end in ``hidden``.
         hidden: int32 [pairs], item codes, ascending for each user. They may repeat.
         allowed: bool [items], mask of the items that may be listed, or None for all items.
-        compiled: whether to select with the compiled loop or by sorting all scores.
+        compiled: whether to select with the compiled loop or with NumPy.
         tile: number of items scored at a time.
     """
 
@@ -54,7 +57,7 @@ class Chunk:
         Raises:
             IcpeError: a score is NaN.
         """
-        return self._by_tiles(scores, n) if self.compiled else self._by_sorting(scores, n)
+        return self._by_tiles(scores, n) if self.compiled else self._at_once(scores, n)
 
     def subset(self, rows: IntArray) -> "Chunk":
         """Chunk of the users in these rows."""
@@ -74,24 +77,20 @@ class Chunk:
                 raise not_a_number(self.users, *wrong)
         return selection.finish()
 
-    def _by_sorting(self, scores: ScoreTable, n: int) -> tuple[IntArray, FloatArray]:
-        """Reference implementation of the compiled selection: sort all scores."""
+    def _at_once(self, scores: ScoreTable, n: int) -> tuple[IntArray, FloatArray]:
+        """Equivalent of the compiled selection in NumPy: all scores of the users are in memory together."""
         rows = len(self.users)
         values = np.full((rows, scores.items), -np.inf, np.float32)
-        for start, stop in self._tiles(scores.items):
+        # Few users get wider tiles, because each tile costs some microseconds beyond its scores.
+        wider = replace(self, tile=self.tile * max(1, _TILE_SCORES // (rows * self.tile)))
+        for start, stop in wider._tiles(scores.items):
             values[:, start:stop] = scores.block(self.users, start, stop)
         if self.allowed is not None:
             values[:, ~self.allowed] = -np.inf
-        wrong = np.argwhere(np.isnan(values))
-        if len(wrong):
-            raise not_a_number(self.users, *wrong[0])
+        if np.isnan(values).any():
+            raise not_a_number(self.users, *np.argwhere(np.isnan(values))[0])
         values[np.repeat(np.arange(rows), np.diff(self.starts)), self.hidden] = -np.inf
-        order = np.argsort(-values, axis=1, kind="stable")[:, :n]
-        items, best = np.full((rows, n), -1, np.int32), np.full((rows, n), -np.inf, np.float32)
-        best[:, : order.shape[1]] = np.take_along_axis(values, order, axis=1)
-        items[:, : order.shape[1]] = order
-        items[best == -np.inf] = -1
-        return items, best
+        return best_of_rows(values, n)
 
     def _tiles(self, items: int) -> Iterator[tuple[int, int]]:
         """Start and stop of each tile with at least one allowed item."""

@@ -5,33 +5,15 @@ proposes candidates, a few more than requested, and their scores are computed ag
 bound on the rounding error decides whether an item that was not proposed could belong to the list.
 """
 
-from typing import Protocol, runtime_checkable
-
 import numpy as np
 
 from icpe.ranking.chunk import Chunk
-from icpe.ranking.tables import ScoreTable
+from icpe.ranking.tables import DotScores, ScoreTable, squared_lengths
 from icpe.types import FloatArray, IntArray
 
 _UNIT = 2.0**-24  # unit roundoff of float32: half the distance from 1 to the next number
+_AT_ONCE = 1 << 12  # pairs whose products are held in memory together: 2 MB with 64 dimensions
 SPARE = 4  # additional candidates, so that rounding hardly ever leaves the end of a list undecided
-
-
-@runtime_checkable
-class Products(Protocol):
-    """Table of scores ``user_vectors[u] · item_vectors[i] (+ item_bias[i])``, all in float32."""
-
-    @property
-    def user_vectors(self) -> FloatArray:
-        """User vectors [users, dim]."""
-
-    @property
-    def item_vectors(self) -> FloatArray:
-        """Item vectors [items, dim]."""
-
-    @property
-    def item_bias(self) -> FloatArray | None:
-        """Item biases [items], or None."""
 
 
 class ExactProducts:
@@ -42,14 +24,13 @@ class ExactProducts:
         compiled: whether to use the compiled loop. The NumPy loop returns the same bits.
     """
 
-    def __init__(self, table: Products, compiled: bool) -> None:
+    def __init__(self, table: DotScores, compiled: bool) -> None:
         self._users, self._items = (np.ascontiguousarray(one) for one in (table.user_vectors, table.item_vectors))
         bias = table.item_bias
         self._bias = np.zeros(len(self._items), np.float32) if bias is None else np.ascontiguousarray(bias)
         self._compiled = compiled
         self.users, self.items = len(self._users), len(self._items)
-        self._longest = np.sqrt(_squares(self._items).max(initial=0.0))
-        self._highest = float(np.abs(self._bias[np.isfinite(self._bias)]).max(initial=0.0))
+        self._longest, self._highest = table.longest, table.highest
 
     def pairs(self, users: IntArray, codes: IntArray) -> FloatArray:
         """Scores float32 [len(users), m] of each user for its ``codes`` [len(users), m]; -inf where a code is -1."""
@@ -60,13 +41,14 @@ class ExactProducts:
             out = np.empty(codes.shape, np.float32)
             products(rows, self._items, self._bias, codes, out)
             return out
-        sums = np.zeros((4, *codes.shape))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for place in range(rows.shape[1]):
-                sums[place % 4] += rows[:, place, None].astype(np.float64) * self._items[codes, place]
-            total: FloatArray = (((sums[0] + sums[1]) + (sums[2] + sums[3])) + self._bias[codes]).astype(np.float32)
-        total[codes < 0] = -np.inf
-        return total
+        total = np.empty(codes.size, np.float32)
+        row = np.repeat(np.arange(len(rows)), codes.shape[1])
+        flat = codes.ravel()
+        for start in range(0, codes.size, _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            total[part] = _sums(rows[row[part]], self._items[flat[part]]) + self._bias[flat[part]]
+        total[flat < 0] = -np.inf
+        return total.reshape(codes.shape)
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         """Scores float32 [len(users), stop - start], equal to the blocks of the table up to rounding."""
@@ -78,18 +60,24 @@ class ExactProducts:
         |fl(x·y) − x·y| ≤ γ Σ|x_d y_d| ≤ γ ‖x‖‖y‖ with γ = dim·u / (1 − dim·u) for any order of summation.
         Four more roundings account for adding the bias and for the final result.
         """
-        size = np.sqrt(_squares(self._users[users])) * self._longest + self._highest
+        size = np.sqrt(squared_lengths(self._users[users])) * self._longest + self._highest
         steps = (self._items.shape[1] + 4) * _UNIT
         return np.asarray(steps / (1 - steps) * size)
 
 
-def _squares(rows: FloatArray) -> FloatArray:
-    return np.asarray(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))
+def _sums(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Inner products of rows [pairs, dim], float64 [pairs], in the order of :mod:`icpe.kernels.exact`."""
+    products = np.zeros((len(first), -(-first.shape[1] // 4) * 4))
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.multiply(first, second, out=products[:, : first.shape[1]], dtype=np.float64)
+        # `accumulate` adds one row after the other; `sum` may choose another order.
+        a, b, c, d = np.add.accumulate(products.reshape(len(first), -1, 4), axis=1)[:, -1].T
+        return np.asarray((a + b) + (c + d))
 
 
 def exact_of(scores: object, compiled: bool) -> ExactProducts | None:
     """Exact form of a table, or None if it holds no float32 inner products. Its blocks are then used as they are."""
-    if not isinstance(scores, Products) or not scores.user_vectors.dtype == scores.item_vectors.dtype == np.float32:
+    if not isinstance(scores, DotScores) or not scores.user_vectors.dtype == scores.item_vectors.dtype == np.float32:
         return None
     return ExactProducts(scores, compiled)
 

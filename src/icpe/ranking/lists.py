@@ -1,5 +1,6 @@
 """Recommendation lists in codes, and as a frame with ids."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,14 @@ class Lists:
     def empty(cls, n: int) -> "Lists":
         """Return no lists, of length ``n``."""
         return cls(np.empty(0, np.int32), np.empty((0, n), np.int32), np.empty((0, n), np.float32))
+
+    @classmethod
+    def concatenated(cls, parts: Sequence["Lists"]) -> "Lists":
+        """Return all lists of the parts, one part after the other. There is at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays = ([getattr(part, name) for part in parts] for name in ("users", "items", "scores"))
+        return cls(*(np.concatenate(one) for one in arrays))
 
     def to_frame(self, users: pl.Series, items: pl.Series) -> pl.DataFrame:
         """Frame ``user_id, item_id, score, rank`` of the lists, in their order. Ranks start at 1.

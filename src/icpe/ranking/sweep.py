@@ -5,7 +5,7 @@ most of the time of a ranking.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class _Compiled:
         self._sorted: DotScores | None = None
         if isinstance(scores, DotScores):
             bias = None if scores.item_bias is None else scores.item_bias[self._order]
-            self._sorted = replace(scores, item_vectors=scores.item_vectors[self._order], item_bias=bias)
+            self._sorted = scores.changed(item_vectors=scores.item_vectors[self._order], item_bias=bias)
         self._safe = isinstance(scores, DotScores) and _are_small(scores)
 
     def lists(self, chunk: Chunk, settings: FloatArray) -> IntArray:

@@ -5,7 +5,8 @@ All arrays are NumPy float32. A table is a snapshot of the model: create a new o
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -42,6 +43,11 @@ def to_numpy(values: Tensor) -> FloatArray:
     return array
 
 
+def squared_lengths(rows: FloatArray) -> FloatArray:
+    """Squared length of each row, float64 [rows]."""
+    return np.asarray(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))
+
+
 @dataclass(frozen=True, eq=False)
 class DotScores:
     """Table of inner products: ``user_vectors[u] · item_vectors[i] (+ item_bias[i])``.
@@ -71,6 +77,24 @@ class DotScores:
         """Number of items."""
         return len(self.item_vectors)
 
+    @cached_property
+    def longest(self) -> float:
+        """Length of the longest item vector. Ranking needs it for every request, so it is computed once."""
+        return float(np.sqrt(squared_lengths(self.item_vectors).max(initial=0.0)))
+
+    @cached_property
+    def highest(self) -> float:
+        """Largest absolute value of a finite item bias."""
+        if self.item_bias is None:
+            return 0.0
+        return float(np.abs(self.item_bias[np.isfinite(self.item_bias)]).max(initial=0.0))
+
+    def changed(self, **changes: Any) -> Self:
+        """Return the table with other users or another bias. It does not measure the item vectors again."""
+        table = replace(self, **changes)
+        table.__dict__["longest"] = self.longest
+        return table
+
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
         # NumPy's BLAS instead of torch's: it is twice as fast where the inner dimension is as short as an embedding.
@@ -78,6 +102,31 @@ class DotScores:
         if self.item_bias is not None:
             scores += self.item_bias[start:stop]
         return scores
+
+
+@dataclass(frozen=True, eq=False)
+class FixedScores:
+    """Table of scores that are in memory.
+
+    Attributes:
+        values: float32 [users, items].
+    """
+
+    values: FloatArray
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return len(self.values)
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return int(self.values.shape[1])
+
+    def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
+        """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        return self.values[users, start:stop]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +203,7 @@ class SumScores:
 def with_bias(table: ScoreTable, item_bias: FloatArray) -> ScoreTable:
     """Scores plus a bias per item, float32 [items]. A table of inner products stays one."""
     if isinstance(table, DotScores):
-        return replace(table, item_bias=item_bias if table.item_bias is None else table.item_bias + item_bias)
+        return table.changed(item_bias=item_bias if table.item_bias is None else table.item_bias + item_bias)
     return BiasedScores(table, item_bias)
 
 

@@ -27,7 +27,7 @@ def top_n(
     users: IntArray,
     n: int,
     hide: Sequence[Interactions] = (),
-    allow: IntArray | None = None,
+    allow: IntArray | BoolArray | None = None,
     memory_mb: int = 256,
     blocks: Blocks = _DEFAULT_BLOCKS,
 ) -> Lists:
@@ -41,7 +41,7 @@ def top_n(
         users: integers [lists], user codes in any order.
         n: length of the lists.
         hide: logs in the codes of the table whose pairs must not be listed, for example the training part.
-        allow: item codes to which the lists are restricted, or None for all items.
+        allow: item codes to which the lists are restricted, or a mask, bool [items]; None for all items.
         memory_mb: limit of the working memory, in addition to the lists and the table.
         blocks: how the work is divided. It does not change the lists.
 
@@ -50,16 +50,8 @@ def top_n(
         DataError: codes or logs do not match the table.
         ConfigError: ``n`` or ``memory_mb`` is below 1.
     """
-    chunks = list(stream_top_n(scores, users, n, hide, allow, memory_mb, blocks))
-    if len(chunks) == 1:
-        return chunks[0]
-    empty = Lists(np.empty(0, np.int32), np.empty((0, n), np.int32), np.empty((0, n), np.float32))
-    parts = chunks or [empty]
-    return Lists(
-        np.concatenate([part.users for part in parts]),
-        np.concatenate([part.items for part in parts]),
-        np.concatenate([part.scores for part in parts]),
-    )
+    parts = list(stream_top_n(scores, users, n, hide, allow, memory_mb, blocks))
+    return Lists.concatenated(parts or [Lists.empty(n)])
 
 
 def stream_top_n(
@@ -67,14 +59,14 @@ def stream_top_n(
     users: IntArray,
     n: int,
     hide: Sequence[Interactions] = (),
-    allow: IntArray | None = None,
+    allow: IntArray | BoolArray | None = None,
     memory_mb: int = 256,
     blocks: Blocks = _DEFAULT_BLOCKS,
 ) -> Iterator[Lists]:
     """Yield the lists of :func:`top_n` in chunks of users, so that the lists of all users fit in bounded memory."""
     _check(scores, n, hide, memory_mb)
     users = _codes(users, scores.users, "user")
-    allowed = None if allow is None else _mask(_codes(allow, scores.items, "item"), scores.items)
+    allowed = None if allow is None else _mask(allow, scores.items)
     if blocks.compiled is None:
         blocks = replace(blocks, compiled=len(users) * scores.items >= WORTH_COMPILING)
     return _stream(scores, users, n, hide, allowed, memory_mb << 20, blocks)
@@ -122,7 +114,9 @@ def _codes(codes: IntArray, size: int, what: str) -> IntArray:
     return codes.astype(np.int32, copy=False)
 
 
-def _mask(codes: IntArray, size: int) -> BoolArray:
-    mask = np.zeros(size, np.bool_)
-    mask[codes] = True
+def _mask(allow: IntArray | BoolArray, size: int) -> BoolArray:
+    mask: BoolArray = np.zeros(size, np.bool_)
+    if allow.dtype == np.bool_ and allow.shape != mask.shape:
+        raise DataError(f"the mask of allowed items has the shape {allow.shape}; expected {mask.shape}")
+    mask[allow if allow.dtype == np.bool_ else _codes(np.asarray(allow), size, "item")] = True
     return mask

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from icpe.data.interactions import Interactions
 from icpe.train.abilities import item_bias, score_user, user_loss
 from icpe.train.method import TrainingMethod
 from icpe.types import FloatArray, IntArray
@@ -12,8 +13,16 @@ _LR = 0.05
 _PULL = 1e-3  # pull towards the average user, so that one item does not decide everything
 
 
-def fold_in_user(method: TrainingMethod, history: IntArray, added: FloatArray) -> FloatArray:
-    """Return the scores of all items for a new user with this history plus ``added``, float32 [items].
+class NewUsers:
+    def __init__(self, method: TrainingMethod, log: Interactions) -> None:
+        self._method = method
+
+    def scores(self, history: IntArray) -> FloatArray:
+        return fold_in_user(self._method, history)
+
+
+def fold_in_user(method: TrainingMethod, history: IntArray) -> FloatArray:
+    """Return the scores of all items for a new user with this history, float32 [items].
 
     The representation starts at the mean of all users and minimises the method's own loss of the history against all
     other items, while everything else is fixed. All items take the place of sampled negatives, so nothing is random.
@@ -32,5 +41,5 @@ def fold_in_user(method: TrainingMethod, history: IntArray, added: FloatArray) -
         optimizer.step()
     with torch.no_grad():
         scores, bias = score_user(method, new, items), item_bias(method)
-        found: FloatArray = (scores if bias is None else scores + bias).float().numpy() + added
+        found: FloatArray = (scores if bias is None else scores + bias).float().numpy()
         return found

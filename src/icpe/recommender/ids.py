@@ -1,11 +1,14 @@
-"""Conversion of ids that users type on the command line."""
+"""Conversion of ids that callers pass or users type on the command line."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from icpe.errors import DataError
+
+Ids = Sequence[Any] | pl.Series
 
 
 def parse_ids(texts: Sequence[str], known: pl.Series, what: str) -> list[Any]:
@@ -34,3 +37,27 @@ def parse_ids(texts: Sequence[str], known: pl.Series, what: str) -> list[Any]:
                 f"{what} {text!r} is not an id of this model: ids are integers, such as {known[0]}"
             ) from None
     return ids
+
+
+def as_ids(ids: Ids, known: pl.Series, what: str) -> pl.Series:
+    """Return ids as a series that has the type of the known ids.
+
+    Raises:
+        DataError: the ids have another type, or one is missing. The message says which type is expected.
+    """
+    kind = "text" if known.dtype == pl.String else "integers"
+    hint = f"{what} ids are {kind} here, such as {known[0]!r}"
+    if isinstance(ids, str | bytes) or not isinstance(ids, Sequence | pl.Series | np.ndarray):
+        raise DataError(f"{what}s is {ids!r}; expected a list of ids. {hint[0].upper()}{hint[1:]}")
+    try:
+        series = pl.Series(what, ids, strict=True)
+        # A cast would turn 1.5 into 1 and "7" into 7, which are the ids of other users or items.
+        texts, whole = series.dtype in (pl.String, pl.Categorical, pl.Enum), series.dtype.is_integer()
+        if not ((texts if known.dtype == pl.String else whole) or series.null_count() == len(series)):
+            raise TypeError(f"found {series.dtype}")
+        series = series.cast(known.dtype)
+    except (TypeError, pl.exceptions.PolarsError, OverflowError) as error:
+        raise DataError(f"the given {what} ids have another type; {hint}") from error
+    if series.null_count():
+        raise DataError(f"a {what} id is missing (null); {hint}")
+    return series

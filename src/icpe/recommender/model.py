@@ -2,35 +2,39 @@
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 import polars as pl
-import torch
 
 from icpe import columns as col
 from icpe.data.interactions import Interactions
-from icpe.data.lookup import positions
 from icpe.errors import ConfigError, DataError
-from icpe.ranking import Lists, stream_top_n, top_n
-from icpe.ranking.sweep import item_bias
+from icpe.ranking import Lists
 from icpe.ranking.tables import DotScores, ScoreTable
 from icpe.recommender.dial import Wish
-from icpe.recommender.fold_in import fold_in_user
 from icpe.recommender.front import Front
+from icpe.recommender.ids import Ids, as_ids
+from icpe.recommender.ranker import Ranker
 from icpe.suggest import unknown_name
-from icpe.train.dial import dial_direction, dialled_scores
 from icpe.train.method import TrainingMethod
 from icpe.train.settings import TrainSettings
 from icpe.types import FloatArray, IntArray
 
-Ids = Sequence[Any] | pl.Series
 Unknown = Literal["raise", "warn", "ignore", "popular"]
 
 SIMILAR = "similar_item_id"
+_CONTAINERS = (list, tuple, np.ndarray, pl.Series)
+
+
+class Limits(TypedDict):
+    """Items that a request allows and denies, as codes."""
+
+    allow: IntArray | None
+    deny: IntArray | None
 
 
 class Model:
@@ -39,6 +43,7 @@ class Model:
     Attributes:
         method: the trained method, in evaluation mode on the CPU.
         log: the training data: ids, names, and the items that each user has used.
+        ranker: the same lists in codes, for services that answer many small requests.
     """
 
     def __init__(
@@ -46,7 +51,7 @@ class Model:
     ) -> None:
         self.method, self.log, self._front, self._train_hash = method.eval(), log, front, train_hash
         method.zero_grad(set_to_none=True)  # the gradients of the last step take as much memory as the parameters
-        self._scores: ScoreTable | None = None
+        self.ranker = Ranker(method, log)
 
     def __repr__(self) -> str:
         return (
@@ -62,9 +67,7 @@ class Model:
     @property
     def scores(self) -> ScoreTable:
         """The scores that rank items, by user and item codes."""
-        if self._scores is None:
-            self._scores = dialled_scores(self.method, self.log)
-        return self._scores
+        return self.ranker.scores()
 
     @property
     def has_front(self) -> bool:
@@ -138,7 +141,10 @@ class Model:
                 raise unknown_name(f"ranking setting of {self.method.name!r}", name, changeable)
         method = copy.copy(self.method)  # parameters are shared
         method.settings = method.settings.replace(**settings)
-        return Model(method, self.log, self._front, self._train_hash)
+        model = Model(method, self.log, self._front, self._train_hash)
+        if set(settings) == {"beta"}:
+            model.ranker = self.ranker.at(model.beta)
+        return model
 
     def recommend(
         self,
@@ -167,8 +173,10 @@ class Model:
         Raises:
             DataError: a user or an item of ``items`` is unknown, or ids have the wrong type.
         """
-        frames = self.stream(users, n, hide_seen=hide_seen, items=items, exclude=exclude, unknown=unknown)
-        return pl.concat(frames)
+        codes, unknown_users, limits = self._request(users, n, items, exclude, unknown)
+        lists = self.ranker.top(codes, n, hide_seen=hide_seen, **limits)
+        frame = lists.to_frame(self.log.users, self.log.items)
+        return pl.concat([frame, self._popular(unknown_users, n, limits)]) if len(unknown_users) else frame
 
     def stream(
         self,
@@ -181,25 +189,16 @@ class Model:
         unknown: Unknown = "raise",
     ) -> Iterator[pl.DataFrame]:
         """Yield the frame of :meth:`recommend` in pieces, for more users than fit into memory."""
-        _check_n(n)
-        if unknown not in get_args(Unknown):
-            raise ConfigError(f"unknown is {unknown!r}; expected one of {', '.join(get_args(Unknown))}")
-        ids = self.log.users if users is None else _series(users, self.log.users, "user")
-        codes = positions(ids, self.log.users)
-        allow = self._allowed(items, exclude)
-        unknown_users = ids.filter(pl.Series(codes < 0))
-        self._handle_unknown(unknown_users, unknown)
-        hide = [self.log] if hide_seen else []
+        codes, unknown_users, limits = self._request(users, n, items, exclude, unknown)
         yield Lists.empty(n).to_frame(self.log.users, self.log.items)
-        for lists in stream_top_n(self.scores, codes[codes >= 0].astype(np.int32), n, hide=hide, allow=allow):
+        for lists in self.ranker.stream(codes, n, hide_seen=hide_seen, **limits):
             yield lists.to_frame(self.log.users, self.log.items)
-        if unknown == "popular" and len(unknown_users):
-            yield self._popular(unknown_users, n, allow)
+        if len(unknown_users):
+            yield self._popular(unknown_users, n, limits)
 
     def score(self, users: Ids, items: Ids) -> FloatArray:
         """Return the scores of pairs, float32 [pairs]: the first user with the first item, and so on."""
-        user = self._codes(users, self.log.users, "user")
-        item = self._codes(items, self.log.items, "item")
+        user, item = self._known(users, "user"), self._known(items, "item")
         if len(user) != len(item):
             raise ConfigError(
                 f"score takes pairs, but got {len(user)} users and {len(item)} items; pass as many of each"
@@ -217,41 +216,51 @@ class Model:
             A frame ``item_id, similar_item_id, score, rank``; an item is not similar to itself.
         """
         _check_n(n)
-        codes = self._codes(items, self.log.items, "item")
-        with torch.no_grad():
-            _, vectors = self.method.backbone.reps()
-            unit = torch.nn.functional.normalize(vectors, dim=-1).float().numpy()
-        lists = top_n(DotScores(unit, unit), codes, min(n + 1, len(unit)))
-        asked = np.repeat(lists.users, lists.items.shape[1])
-        frame = pl.DataFrame(
-            {
-                col.ITEM: self.log.items.gather(asked),
-                SIMILAR: self.log.items.gather(lists.items.ravel()),
-                col.SCORE: lists.scores.ravel(),
-            }
-        ).filter(pl.Series(asked != lists.items.ravel()))
-        place = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(col.ITEM).alias(col.RANK)
-        return frame.with_columns(place).filter(pl.col(col.RANK) <= n)
+        frame = self.ranker.similar(self._known(items, "item"), n).to_frame(self.log.items, self.log.items)
+        return frame.rename({col.USER: col.ITEM, col.ITEM: SIMILAR})
 
-    def fold_in(self, history: Ids, n: int = 20, *, hide_seen: bool = True) -> pl.DataFrame:
-        """Recommend items to a new user from the items they have used, without training again.
+    def fold_in(
+        self,
+        history: Ids | Sequence[Ids] | Mapping[Any, Ids],
+        n: int = 20,
+        *,
+        hide_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+    ) -> pl.DataFrame:
+        """Recommend items to new users from the items they have used, without training again.
 
-        The new user gets the representation that fits the history best while everything else is fixed.
+        A new user gets the representation that fits the history best while everything else is fixed.
+
+        Args:
+            history: item ids of one new user, a list of such histories, or a mapping from user ids to histories.
+            n: length of the lists. A list is shorter where fewer items are left.
+            hide_seen: whether to leave out the items of the history.
+            items: recommend only these items.
+            exclude: recommend none of these items; items that the model does not know are ignored.
 
         Returns:
-            A frame ``item_id, score, rank``.
+            A frame ``item_id, score, rank`` for one history. For several, the frame has ``user_id`` first: the position
+            of the history, or the key in the mapping.
+
+        Raises:
+            DataError: a history is empty, or an item is unknown or has the wrong type.
+
+        Example:
+            >>> from icpe import MF, Normal
+            >>> from icpe.testing.logs import skewed_log
+            >>> model = Normal(MF(dim=4)).fit(skewed_log(), epochs=1)
+            >>> model.fold_in({"ann": [1, 2], "bob": [3]}, n=5).columns
+            ['user_id', 'item_id', 'score', 'rank']
         """
         _check_n(n)
-        codes = np.unique(self._codes(history, self.log.items, "item"))
-        if len(codes) == 0:
-            raise DataError("the history is empty; fold_in needs at least one item")
-        scores = fold_in_user(self.method, codes, item_bias(dial_direction(self.method, self.log), self.beta))
-        if hide_seen:
-            scores[codes] = -np.inf
-        best = np.lexsort((np.arange(len(scores)), -scores))[:n]
-        best = best[np.isfinite(scores[best])]
-        rank = pl.Series(np.arange(1, len(best) + 1, dtype=np.int32))
-        return pl.DataFrame({col.ITEM: self.log.items.gather(best), col.SCORE: scores[best], col.RANK: rank})
+        limits = self._limits(items, exclude)
+        users, histories = _histories(history)
+        codes = [self._known(one, "item") for one in histories]
+        lists = self.ranker.fold_in(codes, n, hide_seen=hide_seen, **limits)
+        if users is None:
+            return lists.to_frame(pl.Series([0]), self.log.items).drop(col.USER)
+        return lists.to_frame(users, self.log.items)
 
     def vectors(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return users and items as frames ``user_id, vector`` and ``item_id, vector``; the inner product is the score.
@@ -279,22 +288,36 @@ class Model:
 
         save_model(self, Path(folder))
 
-    def _allowed(self, items: Ids | None, exclude: Ids | None) -> IntArray | None:
-        if items is None and exclude is None:
-            return None
-        allowed = np.arange(len(self.log.items), dtype=np.int32)
-        if items is not None:
-            allowed = np.unique(self._codes(items, self.log.items, "item"))
-        if exclude is not None:
-            # A list of items that are out of stock always contains some that the model has never seen.
-            allowed = np.setdiff1d(allowed, positions(_series(exclude, self.log.items, "item"), self.log.items))
-        return allowed
+    def _request(
+        self, users: Ids | None, n: int, items: Ids | None, exclude: Ids | None, unknown: Unknown
+    ) -> tuple[IntArray, pl.Series, Limits]:
+        """Check a request. Return the codes of known users, the unknown users who get popular items, and the limits."""
+        _check_n(n)
+        if unknown not in get_args(Unknown):
+            raise ConfigError(f"unknown is {unknown!r}; expected one of {', '.join(get_args(Unknown))}")
+        limits = self._limits(items, exclude)
+        if users is None:
+            return np.arange(len(self.log.users), dtype=np.int32), self.log.users.clear(), limits
+        ids = as_ids(users, self.log.users, "user")
+        codes = self.log.user_index.codes(ids)
+        known = codes >= 0
+        if known.all():
+            return codes, self.log.users.clear(), limits
+        unknown_users = ids.filter(pl.Series(~known))
+        self._handle_unknown(unknown_users, unknown)
+        return codes[known], unknown_users if unknown == "popular" else unknown_users.clear(), limits
 
-    def _codes(self, ids: Ids, known: pl.Series, what: str) -> IntArray:
-        asked = _series(ids, known, what)
-        codes = positions(asked, known)
-        if (codes < 0).any():
-            raise DataError(f"{what} {asked[int(np.argmin(codes))]!r} is not in the training data")
+    def _limits(self, items: Ids | None, exclude: Ids | None) -> Limits:
+        # A list of items that are out of stock always contains some that the model has never seen.
+        return Limits(
+            allow=None if items is None else self._known(items, "item"),
+            deny=None if exclude is None else self.ranker.item_codes(exclude),
+        )
+
+    def _known(self, ids: Ids, what: Literal["user", "item"]) -> IntArray:
+        codes = self.ranker.user_codes(ids) if what == "user" else self.ranker.item_codes(ids)
+        if len(codes) and codes.min() < 0:
+            raise DataError(f"{what} {ids[int(np.argmin(codes))]!r} is not in the training data")
         return codes
 
     def _handle_unknown(self, unknown_users: pl.Series, unknown: Unknown) -> None:
@@ -305,48 +328,22 @@ class Model:
         if unknown == "raise":
             raise DataError(f"{message}{more}. Pass unknown='ignore' or 'popular', or use fold_in with a list of items")
         if unknown == "warn":
-            warnings.warn(f"{message}{more}; left out", stacklevel=4)
+            warnings.warn(f"{message}{more}; left out", stacklevel=3)
 
-    def _popular(self, unknown_users: pl.Series, n: int, allow: IntArray | None) -> pl.DataFrame:
-        counts = self.log.item_counts.astype(np.float32)
-        if allow is not None:
-            forbidden = np.ones(len(counts), bool)
-            forbidden[allow] = False
-            counts[forbidden] = -np.inf
-        best = np.argsort(-counts, kind="stable")[:n]
-        best = best[np.isfinite(counts[best])]
-        return pl.DataFrame(
-            {
-                col.USER: unknown_users.gather(np.repeat(np.arange(len(unknown_users)), len(best))),
-                col.ITEM: self.log.items.gather(np.tile(best, len(unknown_users))),
-                col.SCORE: np.tile(counts[best], len(unknown_users)),
-                col.RANK: np.tile(np.arange(1, len(best) + 1, dtype=np.int32), len(unknown_users)),
-            }
-        )
+    def _popular(self, unknown_users: pl.Series, n: int, limits: Limits) -> pl.DataFrame:
+        best, count = self.ranker.popular(n, **limits), len(unknown_users)
+        lists = Lists(np.arange(count), np.tile(best.items, (count, 1)), np.tile(best.scores, (count, 1)))
+        return lists.to_frame(unknown_users, self.log.items)
 
 
-def _series(ids: Ids, known: pl.Series, what: str) -> pl.Series:
-    """Return ids as a series that has the type of the known ids.
-
-    Raises:
-        DataError: the ids have another type, or one is missing. The message says which type is expected.
-    """
-    kind = "text" if known.dtype == pl.String else "integers"
-    hint = f"{what} ids are {kind} here, such as {known[0]!r}"
-    if isinstance(ids, str | bytes) or not isinstance(ids, Sequence | pl.Series | np.ndarray):
-        raise DataError(f"{what}s is {ids!r}; expected a list of ids. {hint[0].upper()}{hint[1:]}")
-    try:
-        series = pl.Series(what, ids, strict=True)
-        # A cast would turn 1.5 into 1 and "7" into 7, which are the ids of other users or items.
-        texts, whole = series.dtype in (pl.String, pl.Categorical, pl.Enum), series.dtype.is_integer()
-        if not ((texts if known.dtype == pl.String else whole) or series.null_count() == len(series)):
-            raise TypeError(f"found {series.dtype}")
-        series = series.cast(known.dtype)
-    except (TypeError, pl.exceptions.PolarsError, OverflowError) as error:
-        raise DataError(f"the given {what} ids have another type; {hint}") from error
-    if series.null_count():
-        raise DataError(f"a {what} id is missing (null); {hint}")
-    return series
+def _histories(history: Ids | Sequence[Ids] | Mapping[Any, Ids]) -> tuple[pl.Series | None, list[Ids]]:
+    """Return the users and their histories; the users are None if it is one history."""
+    if isinstance(history, Mapping):
+        return pl.Series(list(history)), list(history.values())
+    several = not isinstance(history, str) and len(history) > 0 and isinstance(history[0], _CONTAINERS)
+    if several or (isinstance(history, pl.Series) and isinstance(history.dtype, pl.List | pl.Array)):
+        return pl.Series(np.arange(len(history))), list(history)
+    return None, [history]
 
 
 def _check_n(n: Any) -> None:

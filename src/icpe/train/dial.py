@@ -9,8 +9,7 @@ import torch
 
 from icpe.data.interactions import Interactions
 from icpe.data.popularity import log_popularity
-from icpe.ranking.sweep import item_bias
-from icpe.ranking.tables import ScoreTable, to_numpy, with_bias
+from icpe.ranking.tables import to_numpy
 from icpe.train.abilities import OwnDirection
 from icpe.train.method import TrainingMethod
 from icpe.types import FloatArray
@@ -26,11 +25,3 @@ def dial_direction(method: TrainingMethod, train: Interactions) -> FloatArray:
         with torch.no_grad():
             return to_numpy(method.dial_direction())
     return np.asarray(method.score_unit * log_popularity(train.item_counts), np.float32)
-
-
-def dialled_scores(method: TrainingMethod, train: Interactions, beta: float | None = None) -> ScoreTable:
-    """Return the scores that rank items, with the dial at ``beta``; None takes the setting of the method."""
-    setting = method.settings.beta if beta is None else beta
-    with torch.no_grad():
-        table = method.scores()
-    return with_bias(table, item_bias(dial_direction(method, train), setting)) if setting else table
