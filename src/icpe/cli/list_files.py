@@ -20,16 +20,25 @@ def with_names(lists: pl.DataFrame, log: Interactions) -> pl.DataFrame:
     return lists.with_columns(log.item_names(lists[col.ITEM]).alias(col.NAME))
 
 
+def check_suffix(path: Path) -> None:
+    """Raise an error if lists cannot be written to a file of this name.
+
+    Raises:
+        ConfigError: the suffix is unknown.
+    """
+    if path.suffix not in (".parquet", ".csv", ".jsonl"):
+        raise ConfigError(f"-o is {path}; expected a file that ends in .parquet, .csv or .jsonl")
+
+
 def write_lists(pieces: Iterable[pl.DataFrame], path: Path) -> int:
-    """Write lists to a Parquet or CSV file, depending on the suffix, and return the number of rows.
+    """Write lists as Parquet, CSV or JSON lines, depending on the suffix, and return the number of rows.
 
     The function writes each piece as it arrives, so memory holds a few pieces and not all of them.
 
     Raises:
         ConfigError: the file has another suffix.
     """
-    if path.suffix not in (".parquet", ".csv"):
-        raise ConfigError(f"-o is {path}; expected a file that ends in .parquet or .csv")
+    check_suffix(path)
     rows = 0
 
     def counted() -> Iterable[pl.DataFrame]:
@@ -39,12 +48,15 @@ def write_lists(pieces: Iterable[pl.DataFrame], path: Path) -> int:
             yield piece
 
     def write(temporary: Path) -> None:
-        if path.suffix == ".csv":
-            with temporary.open("wb") as file:
-                for number, piece in enumerate(counted()):
-                    piece.write_csv(file, include_header=number == 0)
-        else:
+        if path.suffix == ".parquet":
             _write_parquet(counted(), temporary)
+            return
+        with temporary.open("wb") as file:
+            for number, piece in enumerate(counted()):
+                if path.suffix == ".csv":
+                    piece.write_csv(file, include_header=number == 0)
+                else:
+                    piece.write_ndjson(file)
 
     write_atomically(path, write)
     return rows

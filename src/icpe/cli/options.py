@@ -133,15 +133,16 @@ def parse_columns(ctx: click.Context, param: click.Parameter, values: tuple[str,
     return mapping or None
 
 
+column_option = click.option(
+    "--column",
+    "columns",
+    metavar="OURS=THEIRS",
+    callback=parse_columns,
+    multiple=True,
+    help="Column with another name, such as user_id=uid; repeatable. A number is a position, counted from 0.",
+)
 reading_options = together(
-    click.option(
-        "--column",
-        "columns",
-        metavar="OURS=THEIRS",
-        callback=parse_columns,
-        multiple=True,
-        help="Column with another name, such as user_id=uid; repeatable. A number is a position, counted from 0.",
-    ),
+    column_option,
     click.option(
         "--k-core",
         type=click.IntRange(min=1),

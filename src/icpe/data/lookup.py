@@ -1,9 +1,13 @@
 """Positions of ids in a list of ids."""
 
+from bisect import bisect_left
+
 import numpy as np
 import polars as pl
 
 from icpe.types import IntArray
+
+_FEW = 16  # texts for which a search in Python is faster than a call of polars
 
 
 def positions(values: pl.Series, among: pl.Series) -> IntArray:
@@ -48,7 +52,11 @@ class IdIndex:
             place = np.minimum(np.searchsorted(self._numbers, wanted), len(self._ids) - 1)
             found = self._numbers[place] == wanted
         else:
-            place = np.minimum(self._ids.search_sorted(values).to_numpy(), len(self._ids) - 1)
+            if len(values) <= _FEW:
+                first = np.array([bisect_left(self._ids, one) for one in values], np.int64)
+            else:
+                first = self._ids.search_sorted(values).to_numpy()
+            place = np.minimum(first, len(self._ids) - 1)
             found = (self._ids.gather(place) == values).to_numpy()
         code = place if self._order is None else self._order[place]
         return np.where(found, code, -1).astype(np.int32)

@@ -40,6 +40,11 @@ class Lists:
         arrays = ([getattr(part, name) for part in parts] for name in ("users", "items", "scores"))
         return cls(*(np.concatenate(one) for one in arrays))
 
+    def repeated(self, times: int) -> "Lists":
+        """Return a single list several times, for users 0, 1, … who all get the same."""
+        users = np.arange(times, dtype=np.int32)
+        return Lists(users, np.tile(self.items, (times, 1)), np.tile(self.scores, (times, 1)))
+
     def to_frame(self, users: pl.Series, items: pl.Series) -> pl.DataFrame:
         """Frame ``user_id, item_id, score, rank`` of the lists, in their order. Ranks start at 1.
 

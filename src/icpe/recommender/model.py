@@ -331,9 +331,8 @@ class Model:
             warnings.warn(f"{message}{more}; left out", stacklevel=3)
 
     def _popular(self, unknown_users: pl.Series, n: int, limits: Limits) -> pl.DataFrame:
-        best, count = self.ranker.popular(n, **limits), len(unknown_users)
-        lists = Lists(np.arange(count), np.tile(best.items, (count, 1)), np.tile(best.scores, (count, 1)))
-        return lists.to_frame(unknown_users, self.log.items)
+        best = self.ranker.popular(n, **limits)
+        return best.repeated(len(unknown_users)).to_frame(unknown_users, self.log.items)
 
 
 def _histories(history: Ids | Sequence[Ids] | Mapping[Any, Ids]) -> tuple[pl.Series | None, list[Ids]]:

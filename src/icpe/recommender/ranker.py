@@ -12,7 +12,7 @@ from icpe.data.interactions import Interactions
 from icpe.errors import DataError
 from icpe.ranking import Lists, ScoreTable, best_of_rows, stream_top_n, top_n
 from icpe.ranking.sweep import item_bias
-from icpe.ranking.tables import DotScores, FixedScores, to_numpy, with_bias
+from icpe.ranking.tables import DotScores, to_numpy, with_bias
 from icpe.recommender.fold_in import NewUsers
 from icpe.recommender.ids import Ids, as_ids
 from icpe.train.dial import dial_direction
@@ -142,7 +142,7 @@ class Ranker:
         found = [Lists.empty(n)]
         for start in range(0, len(histories), _TOGETHER):
             part = [np.unique(one) for one in histories[start : start + _TOGETHER]]
-            table = FixedScores(np.stack([self._new_users.scores(one) for one in part]) + added)
+            table = with_bias(self._new_users.table(part), added)
             hide = [_as_log(part, self.log)] if hide_seen else []
             lists = top_n(table, np.arange(len(part), dtype=np.int32), n, hide, allowed)
             found.append(Lists(lists.users + np.int32(start), lists.items, lists.scores))

@@ -216,8 +216,8 @@ def _read_at_once(layout: _Layout) -> pl.DataFrame:
 def _without_blank_lines(layout: _Layout, frame: pl.DataFrame) -> Table:
     source, first_row = str(layout.path), layout.skipped + 1
     every_row = Table(frame, (Piece(source, frame.height, first_row),), layout.ignored, untyped=True)
-    # Only rows without a user can be blank lines, so checking this one column settles the usual case.
-    if frame[col.USER].null_count() == 0:
+    # All columns of a blank line are empty, so checking the first one, mostly the user, settles the usual case.
+    if frame.to_series(0).null_count() == 0:
         return every_row
     empty = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
     blank = sum(not (line or "").strip() for line in read_lines(layout.path)[layout.skipped :])
