@@ -16,7 +16,7 @@ from icpe.data.ids import IdType, encode_ids
 from icpe.data.item_info import align_item_info
 from icpe.data.k_core import k_core_mask, largest_k
 from icpe.data.lookup import IdIndex
-from icpe.data.pair_order import order_pairs
+from icpe.data.pair_order import in_order, order_pairs
 from icpe.data.readers import Columns, Format, Table, TimeUnit, parse_times, parse_weights, read_table
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically
@@ -161,16 +161,22 @@ class Interactions:
         reading: Reading,
     ) -> Self:
         given = len(user)
-        user, item, rows = order_pairs(user, item, len(users), len(items), timestamp)
+        if in_order(user, item):
+            # Compiled loops would be compiled again for arrays that are read-only.
+            user, item = (np.require(one, np.int32, ["C", "W"]) for one in (user, item))
+        else:
+            user, item, rows = order_pairs(user, item, len(users), len(items), timestamp)
+            timestamp = None if timestamp is None else timestamp[rows]
+            weight = None if weight is None else weight[rows]
         return cls(
             users=users.alias(col.USER),
             items=items.alias(col.ITEM),
             user=user,
             item=item,
-            timestamp=None if timestamp is None else timestamp[rows],
-            weight=None if weight is None else weight[rows],
+            timestamp=timestamp,
+            weight=weight,
             item_info=item_info,
-            reading=replace(reading, duplicates=given - len(rows)),
+            reading=replace(reading, duplicates=given - len(user)),
         )
 
     def __len__(self) -> int:

@@ -51,12 +51,12 @@ class IdIndex:
             wanted = values.to_numpy()
             place = np.minimum(np.searchsorted(self._numbers, wanted), len(self._ids) - 1)
             found = self._numbers[place] == wanted
+        elif len(values) <= _FEW:
+            texts = values.to_list()
+            place = np.array([min(bisect_left(self._ids, one), len(self._ids) - 1) for one in texts], np.int64)
+            found = np.array([self._ids[at] == one for at, one in zip(place.tolist(), texts, strict=True)], np.bool_)
         else:
-            if len(values) <= _FEW:
-                first = np.array([bisect_left(self._ids, one) for one in values], np.int64)
-            else:
-                first = self._ids.search_sorted(values).to_numpy()
-            place = np.minimum(first, len(self._ids) - 1)
+            place = np.minimum(self._ids.search_sorted(values).to_numpy(), len(self._ids) - 1)
             found = (self._ids.gather(place) == values).to_numpy()
         code = place if self._order is None else self._order[place]
         return np.where(found, code, -1).astype(np.int32)

@@ -5,6 +5,24 @@ import numpy as np
 from icpe import kernels
 from icpe.types import IntArray
 
+_PIECE = 1 << 20  # pairs compared at a time, which bounds the memory
+
+
+def in_order(user: IntArray, item: IntArray) -> bool:
+    """Whether pairs are distinct and sorted by user and item, as those of a saved log. It takes one pass.
+
+    Example:
+        >>> in_order(np.array([0, 0, 1]), np.array([2, 5, 1])), in_order(np.array([0, 0]), np.array([5, 5]))
+        (True, False)
+    """
+    for start in range(0, len(user), _PIECE):
+        part = slice(start, start + _PIECE + 1)
+        users, items = user[part], item[part]
+        same = users[1:] == users[:-1]
+        if not ((users[1:] > users[:-1]) | (same & (items[1:] > items[:-1]))).all():
+            return False
+    return True
+
 
 def order_pairs(
     user: IntArray, item: IntArray, users: int, items: int, time: IntArray | None

@@ -9,6 +9,8 @@ import polars as pl
 from icpe import columns as col
 from icpe.types import FloatArray, IntArray
 
+_FEW = 400  # rows of a small request
+
 
 @dataclass(frozen=True, eq=False)
 class Lists:
@@ -63,5 +65,14 @@ class Lists:
         filled = item >= 0
         if not filled.all():
             user, item, score, rank = user[filled], item[filled], score[filled], rank[filled]
-        columns = {col.USER: users.gather(user), col.ITEM: items.gather(item), col.SCORE: score, col.RANK: rank}
+        columns = {col.USER: _take(users, user), col.ITEM: _take(items, item), col.SCORE: score, col.RANK: rank}
         return pl.DataFrame(columns)
+
+
+def _take(ids: pl.Series, codes: IntArray) -> pl.Series:
+    """Ids of the codes. A few of them are taken without waking up the threads of polars."""
+    if len(codes) > _FEW or ids.n_chunks() > 1:
+        return ids.gather(codes)
+    if ids.dtype == pl.String:
+        return pl.Series(ids.name, [ids[code] for code in codes.tolist()], pl.String)
+    return pl.Series(ids.name, ids.to_numpy()[codes], ids.dtype)

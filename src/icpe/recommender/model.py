@@ -176,7 +176,7 @@ class Model:
         codes, unknown_users, limits = self._request(users, n, items, exclude, unknown)
         lists = self.ranker.top(codes, n, hide_seen=hide_seen, **limits)
         frame = lists.to_frame(self.log.users, self.log.items)
-        return pl.concat([frame, self._popular(unknown_users, n, limits)]) if len(unknown_users) else frame
+        return frame if unknown_users is None else pl.concat([frame, self._popular(unknown_users, n, limits)])
 
     def stream(
         self,
@@ -193,7 +193,7 @@ class Model:
         yield Lists.empty(n).to_frame(self.log.users, self.log.items)
         for lists in self.ranker.stream(codes, n, hide_seen=hide_seen, **limits):
             yield lists.to_frame(self.log.users, self.log.items)
-        if len(unknown_users):
+        if unknown_users is not None:
             yield self._popular(unknown_users, n, limits)
 
     def score(self, users: Ids, items: Ids) -> FloatArray:
@@ -290,22 +290,22 @@ class Model:
 
     def _request(
         self, users: Ids | None, n: int, items: Ids | None, exclude: Ids | None, unknown: Unknown
-    ) -> tuple[IntArray, pl.Series, Limits]:
-        """Check a request. Return the codes of known users, the unknown users who get popular items, and the limits."""
+    ) -> tuple[IntArray, pl.Series | None, Limits]:
+        """Check a request. Return the codes of known users, unknown users who get popular items or None, and limits."""
         _check_n(n)
         if unknown not in get_args(Unknown):
             raise ConfigError(f"unknown is {unknown!r}; expected one of {', '.join(get_args(Unknown))}")
         limits = self._limits(items, exclude)
         if users is None:
-            return np.arange(len(self.log.users), dtype=np.int32), self.log.users.clear(), limits
+            return np.arange(len(self.log.users), dtype=np.int32), None, limits
         ids = as_ids(users, self.log.users, "user")
         codes = self.log.user_index.codes(ids)
         known = codes >= 0
         if known.all():
-            return codes, self.log.users.clear(), limits
+            return codes, None, limits
         unknown_users = ids.filter(pl.Series(~known))
         self._handle_unknown(unknown_users, unknown)
-        return codes[known], unknown_users if unknown == "popular" else unknown_users.clear(), limits
+        return codes[known], unknown_users if unknown == "popular" else None, limits
 
     def _limits(self, items: Ids | None, exclude: Ids | None) -> Limits:
         # A list of items that are out of stock always contains some that the model has never seen.

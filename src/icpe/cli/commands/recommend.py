@@ -211,7 +211,7 @@ class Request:
         codes = {name: model.ranker.item_codes(ids) for name, ids in limits.items()}
         allow, deny = codes.get("items"), codes.get("exclude")
         empty = pl.Series([len(one) == 0 for one in histories])
-        self._handle_empty(users.filter(empty), path)
+        self._handle_empty(users.filter(empty), len(users), path)
         users_left, left = users.filter(~empty), [one for one in histories if len(one)]
         yield Lists.empty(self.n).to_frame(users, model.log.items)
         for start in range(0, len(left), _AT_ONCE):
@@ -222,13 +222,13 @@ class Request:
             popular = model.ranker.popular(self.n, allow=allow, deny=deny)
             yield popular.repeated(int(empty.sum())).to_frame(users.filter(empty), model.log.items)
 
-    def _handle_empty(self, users: "pl.Series", path: Path) -> None:
+    def _handle_empty(self, users: "pl.Series", count: int, path: Path) -> None:
         """Say or refuse that the history of these users has no known item."""
         from icpe.errors import DataError
 
         if len(users) == 0 or self.unknown in ("ignore", "popular"):
             return
-        message = f"--history {path}: {len(users):,} users have no known item, such as {users[0]!r}"
+        message = f"--history {path}: {len(users):,} of {count:,} users have no known item, such as {users[0]!r}"
         if self.unknown == "raise":
             raise DataError(f"{message}. Use --unknown ignore to skip them, or --unknown popular")
         click.echo(f"{message}; they get no list. --unknown popular gives them the most popular items", err=True)
