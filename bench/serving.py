@@ -62,9 +62,7 @@ def requests(folder: Path, peers: str | None) -> None:
         "text ids": untrained(Interactions.read(log.to_frame().with_columns(text))),
     }
     print(f"Gowalla, {len(log.users):,} users × {len(log.items):,} items, CPU ms per request")
-    print(
-        f"{'users':>6}{'ranker.top':>12}{'recommend':>12}{'text ids':>12}{'limit':>8}   peers, and their time over that of recommend"
-    )
+    print(f"{'users':>6}{'ranker.top':>12}{'recommend':>12}{'text ids':>12}{'limit':>8}   peers (time over recommend)")
     for size, limit in SIZES.items():
         mine = [request_time(models["integer ids"], size, frames=False)]
         mine += [request_time(model, size, frames=True) for model in models.values()]
@@ -120,9 +118,7 @@ def growth() -> None:
 
 
 def fold_in() -> None:
-    print(
-        f"\nNew users with 30 of {NEW_USER_ITEMS:,} items, CPU ms per user; limit {NEW_USER_LIMIT} for MF and LightGCN"
-    )
+    print(f"\nNew users with 30 of {NEW_USER_ITEMS:,} items, CPU ms per user, limit {NEW_USER_LIMIT:g} but for NeuMF")
     log = random_log(20_000, NEW_USER_ITEMS, 30)
     histories = own_histories(log, np.arange(256))
     print(f"{'':<10}{'first, s':>10}{'alone':>8}{'256':>8}")

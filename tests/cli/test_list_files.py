@@ -22,18 +22,19 @@ def piece(number, users=100, n=10):
     )
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
 def test_pieces_make_one_file_in_order(tmp_path, suffix):
     path = tmp_path / f"lists.{suffix}"
     pieces = [piece(0).clear(), *(piece(number) for number in range(30))]
     assert write_lists(iter(pieces), path) == 30_000
-    found = pl.read_parquet(path) if suffix == "parquet" else pl.read_csv(path, schema=pieces[0].schema)
+    read = {"parquet": pl.read_parquet, "csv": pl.read_csv, "jsonl": pl.read_ndjson}[suffix]
+    found = read(path) if suffix == "parquet" else read(path, schema=pieces[0].schema)
     assert found.equals(pl.concat(pieces))
     assert write_lists([pieces[0]], path) == 0
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
 def test_an_error_on_the_way_leaves_the_old_file(tmp_path, suffix):
     path = tmp_path / f"lists.{suffix}"
     path.write_bytes(b"old")

@@ -543,10 +543,10 @@ def test_lists_from_the_command_line(icpe, finished):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--user ID (repeatable), --all, or --history"),
-        (["--user", "1", "--all"], "--user ID (repeatable), --all, or --history"),
+        ([], "--user ID (repeatable), --users FILE, --all, --history FILE"),
+        (["--user", "1", "--all"], "--user ID (repeatable), --users FILE, --all, --history FILE"),
         (["--all"], "--all writes to a file"),
-        (["--all", "-o", "lists.txt"], "-o is lists.txt; expected a file that ends in .parquet or .csv"),
+        (["--all", "-o", "lists.txt"], "-o is lists.txt; expected a file that ends in .parquet, .csv or .jsonl"),
         (["--user", "99999"], "user 99999. Use --unknown ignore"),
         (["--user", "ann"], "user 'ann' is not an id of this model: ids are integers, such as 0"),
         (["--user=--5"], "user '--5' is not an id of this model"),

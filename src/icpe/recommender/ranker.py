@@ -70,6 +70,15 @@ class Ranker:
         """
         return self.log.item_index.codes(as_ids(ids, self.log.items, "item"))
 
+    def warm_up(self) -> None:
+        """Compute what all requests share now, and not with the first request: tables, indexes, maps for new users."""
+        first = np.zeros(1, np.int32)
+        self.user_codes(self.log.users[:1])
+        self.item_codes(self.log.items[:1])
+        self.top(first, 1)
+        self.similar(first, 1)
+        self.fold_in([first], 1)
+
     def scores(self, beta: float | None = None) -> ScoreTable:
         """Return the scores that rank items. Another setting of the dial is only another item bias."""
         return self._dialled(float(self.beta if beta is None else beta))
