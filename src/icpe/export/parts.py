@@ -13,7 +13,7 @@ from icpe.errors import IcpeError
 from icpe.ranking.tables import ScoreTable
 from icpe.recommender.model import Model
 from icpe.train.abilities import OwnDirection
-from icpe.train.dial import dial_direction, dialled_scores
+from icpe.train.dial import dial_direction
 from icpe.types import FloatArray
 
 ID, VECTOR, OFFSET, COUNT, HEAD, SEEN = "id", "vector", "offset", "count", "head", "seen"
@@ -42,7 +42,7 @@ class Dial:
         check_finite(direction)
         own = isinstance(model.method, OwnDirection)
         source = f"learned by {model.method.label}" if own else "log popularity"
-        return cls(dialled_scores(model.method, model.log, beta=0.0), direction, model.beta, source)
+        return cls(model.ranker.scores(beta=0.0), direction, model.beta, source)
 
     def described(self, rule: str) -> dict[str, Any]:
         """Return what a description of the export says about the dial."""
