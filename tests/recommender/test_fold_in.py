@@ -120,6 +120,14 @@ def test_wrong_histories(trained):
         model.fold_in([good, ["no such item"]])
 
 
+def test_unknown_codes_in_a_history_are_ignored(trained):
+    ranker = trained("mf", "normal").ranker
+    plain, mixed = (ranker.fold_in([np.array(one)], 5) for one in ([3, 7], [-1, 7, 3, 3]))
+    assert plain.items.tolist() == mixed.items.tolist()
+    with pytest.raises(DataError, match="the history is empty"):
+        ranker.fold_in([np.array([-1])])
+
+
 def test_a_user_who_has_used_everything():
     log = skewed_log(users=20, items=6, pairs=60)
     model = Normal(MF(dim=3)).fit(log, epochs=2)

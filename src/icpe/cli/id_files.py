@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from icpe import columns as col
+from icpe.data.ids import INTEGER
 from icpe.data.interactions import Interactions
 from icpe.data.readers import Columns, ExpectedColumns, read_table
 from icpe.data.readers.text_lines import first_line, read_lines
 from icpe.errors import DataError
 from icpe.types import IntArray
 
-_INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"  # "007" is not the id 7
 _WHAT = {col.USER: "users", col.ITEM: "items"}
 
 
@@ -75,7 +75,7 @@ def read_histories(path: Path, among: Interactions, columns: Columns | None) -> 
     pairs = pairs.with_columns(known_item=pl.Series(known_codes(pairs[col.ITEM], col.ITEM, among)))
     grouped = pairs.group_by(col.USER, maintain_order=True).agg(pl.col("known_item").filter(pl.col("known_item") >= 0))
     users = grouped[col.USER]
-    whole = bool(users.str.contains(_INTEGER).all())
+    whole = bool(users.str.contains(INTEGER).all())
     return users.cast(pl.Int64) if whole else users, [one.to_numpy() for one in grouped["known_item"]]
 
 
@@ -85,7 +85,7 @@ def known_codes(texts: pl.Series, column: str, among: Interactions) -> IntArray:
     if _ids(column, among).dtype == pl.String:
         return index.codes(texts)
     codes = np.full(len(texts), -1, np.int32)
-    whole = texts.str.contains(_INTEGER).to_numpy()
+    whole = texts.str.contains(INTEGER).to_numpy()
     numbers = texts.filter(pl.Series(whole)).cast(pl.Int64, strict=False)
     codes[whole] = np.where(numbers.is_null().to_numpy(), -1, index.codes(numbers.fill_null(0)))
     return codes

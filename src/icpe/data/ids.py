@@ -15,7 +15,7 @@ from icpe.types import IntArray
 
 IdType = Literal["auto", "int", "text"]
 
-_INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"  # the canonical form of an integer: "007" is text, because 7 is another id
+INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"  # the canonical form of an integer: "007" is text, because 7 is another id
 
 
 def encode_ids(table: Table, column: str, ids: IdType = "auto") -> tuple[pl.Series, IntArray]:
@@ -96,7 +96,7 @@ def _convert(table: Table, column: str, distinct: pl.Series, first_rows: IntArra
     """The distinct ids of a text column as integers if the rules of :func:`encode_ids` say so, else as they are."""
     if ids == "text" or (ids == "auto" and not table.untyped):
         return distinct
-    numbers = distinct.str.contains(_INTEGER)
+    numbers = distinct.str.contains(INTEGER)
     integers = distinct.set(~numbers, None).cast(pl.Int64, strict=False)
     if integers.null_count() == 0:
         return integers

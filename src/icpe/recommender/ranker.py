@@ -132,7 +132,8 @@ class Ranker:
         """Return the n best items of each new user, who is known by the items of a history only.
 
         Args:
-            histories: item codes of each new user, at least one. ``users`` of the lists are positions in it.
+            histories: item codes of each new user, at least one. Codes of -1 are ignored. ``users`` of the lists are
+                positions in it.
             n: length of the lists.
             beta: setting of the dial; None for that of the model.
             hide_seen: whether to leave out the items of the history.
@@ -140,17 +141,18 @@ class Ranker:
             deny: codes of items to leave out. Codes of -1 are ignored.
 
         Raises:
-            DataError: a history has no items.
+            DataError: a history has no known item.
         """
-        for place, history in enumerate(histories):
+        known = [np.unique(one[one >= 0]) for one in map(np.asarray, histories)]
+        for place, history in enumerate(known):
             if len(history) == 0:
-                which = "the history" if len(histories) == 1 else f"history {place}"
+                which = "the history" if len(known) == 1 else f"history {place}"
                 raise DataError(f"{which} is empty; fold_in needs at least one item")
         allowed = self._allowed(allow, deny)
         added = item_bias(self._direction, self.beta if beta is None else beta)
         found = [Lists.empty(n)]
-        for start in range(0, len(histories), _TOGETHER):
-            part = [np.unique(one) for one in histories[start : start + _TOGETHER]]
+        for start in range(0, len(known), _TOGETHER):
+            part = known[start : start + _TOGETHER]
             table = with_bias(self._new_users.table(part), added)
             hide = [_as_log(part, self.log)] if hide_seen else []
             lists = top_n(table, np.arange(len(part), dtype=np.int32), n, hide, allowed)
