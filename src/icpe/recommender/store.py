@@ -17,7 +17,7 @@ from icpe.files import check_files, finish_interrupted, read_json, write_togethe
 from icpe.files.atomic import Writer, as_json, text_writer
 from icpe.recommender.front import Front
 from icpe.recommender.model import Model
-from icpe.rng import stream
+from icpe.rng import NoDraws
 from icpe.train.method import TrainingMethod
 
 FORMAT = 2  # format 1, of version 0.1, has no manifest and does not record the types of ids
@@ -99,7 +99,7 @@ def read_model(folder: Path, rebuild: Rebuild, verify: bool = True) -> Model:
         raise ConfigError(f"{folder} holds a model that cannot be rebuilt here: {error}") from error
     log = _read_log(folder)
     _check_log(folder, log, content)
-    method.build(log, stream(0, "load"))
+    method.build(log, NoDraws())
     try:
         method.load_state_dict(_read_tensors(folder / PARAMETERS, _shapes(method.state_dict())))
     except (OSError, SafetensorError, RuntimeError, ValueError) as error:
