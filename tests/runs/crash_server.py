@@ -36,13 +36,19 @@ def train(log: str, folder: str, kill_at: int, resume: bool) -> int:
     return done
 
 
-for line in sys.stdin:
-    reader, writer = os.pipe()
-    process = os.fork()
-    if process == 0:
-        os.write(writer, str(train(**json.loads(line))).encode())
-        os._exit(0)
-    os.close(writer)
-    _, status = os.waitpid(process, 0)
-    print(json.dumps([os.waitstatus_to_exitcode(status), int(os.read(reader, 20) or 0)]), flush=True)
-    os.close(reader)
+def main() -> None:
+    """Carry out the tasks on standard input."""
+    for line in sys.stdin:
+        reader, writer = os.pipe()
+        process = os.fork()
+        if process == 0:
+            os.write(writer, str(train(**json.loads(line))).encode())
+            os._exit(0)
+        os.close(writer)
+        _, status = os.waitpid(process, 0)
+        print(json.dumps([os.waitstatus_to_exitcode(status), int(os.read(reader, 20) or 0)]), flush=True)
+        os.close(reader)
+
+
+if __name__ == "__main__":
+    main()
