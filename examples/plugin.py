@@ -45,6 +45,9 @@ class Metric(Backbone):
     def ego_items(self, items):
         return take_rows(self.item_table, items)
 
+    def user_parameters(self) -> list[nn.Parameter]:
+        return [self.user_table]
+
     def item_parameters(self) -> list[nn.Parameter]:
         return [self.item_table]
 

@@ -119,6 +119,20 @@ class Backbone(nn.Module, ABC):
     def item_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that belong to items."""
 
+    def user_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters with a row for each user.
+
+        A training that starts from an earlier model carries their rows over by user id, and those of
+        :meth:`item_parameters` by item id. Everything else is copied as a whole.
+
+        Raises:
+            ConfigError: this backbone does not declare them.
+        """
+        raise ConfigError(
+            f"{self.label} does not say which parameters belong to users, so a training cannot start from an earlier "
+            "model; define user_parameters() in the backbone"
+        )
+
     def shared_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that all items share: those of users and of common layers."""
         of_items = {id(parameter) for parameter in self.item_parameters()}
@@ -186,6 +200,10 @@ class DotBackbone(Backbone):
     def ego_items(self, items: Tensor) -> Tensor:
         """Return rows of the item table, [n, dim]."""
         return functional.embedding(items, self.item_table)
+
+    def user_parameters(self) -> list[nn.Parameter]:
+        """Return the user table."""
+        return [self.user_table]
 
     def item_parameters(self) -> list[nn.Parameter]:
         """Return the item table."""

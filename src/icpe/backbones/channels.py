@@ -98,6 +98,10 @@ class Channels(Backbone):
         """Return the concatenated trainable rows of both channels."""
         return torch.cat([self.first.ego_items(items), self.second.ego_items(items)], -1)
 
+    def user_parameters(self) -> list[nn.Parameter]:
+        """Return the user parameters of both channels."""
+        return self.first.user_parameters() + self.second.user_parameters()
+
     def item_parameters(self) -> list[nn.Parameter]:
         """Return the item parameters of both channels."""
         return self.first.item_parameters() + self.second.item_parameters()

@@ -105,6 +105,10 @@ class NeuMF(Backbone):
         """Return the GMF and MLP rows of items side by side, [n, 2·dim]."""
         return take_rows(self.item_table, items)
 
+    def user_parameters(self) -> list[nn.Parameter]:
+        """Return the user table with the GMF and MLP rows."""
+        return [self.user_table]
+
     def item_parameters(self) -> list[nn.Parameter]:
         """Return the item table with the GMF and MLP rows."""
         return [self.item_table]

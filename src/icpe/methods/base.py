@@ -38,20 +38,32 @@ class Method(TrainingMethod):
             raise ConfigError(f"method {cls.name!r} has no preset {name!r}; it has {known}")
         return dict(cls.presets[name])
 
-    def fit(self, train: Interactions, valid: Interactions | None = None, seed: int = 0, **settings: Any) -> Model:
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        seed: int = 0,
+        *,
+        init_from: Model | None = None,
+        **settings: Any,
+    ) -> Model:
         """Train, and return a model that recommends.
 
         Args:
             train: the training part.
             valid: the validation part, for early stopping; without it all epochs are run.
             seed: seed of everything random; ``rng`` is accepted as another name for it.
+            init_from: an earlier model of the same method and backbone to start from. Known users and items keep their
+                rows, new ones get fresh rows, and those that are gone are dropped.
             settings: settings of the training loop: ``epochs, batch_size, lr, optimizer, patience, evaluate_every,
                 device``.
 
         Raises:
-            ConfigError: a setting is unknown or out of range.
+            ConfigError: a setting is unknown or out of range, or the earlier model has another method, another backbone
+                or parameters of other sizes.
+            DataError: the ids of the earlier model have another type, or the log has none of them.
         """
-        return fit(self, train, valid, settings.pop("rng", seed), **settings)
+        return fit(self, train, valid, settings.pop("rng", seed), init_from, **settings)
 
     def recommend(self, *_: Any, **__: Any) -> NoReturn:
         """Raise an error: a method has nothing to recommend before training."""

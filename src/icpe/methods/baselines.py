@@ -146,6 +146,10 @@ class FixedVectors(DotBackbone):
         self._require_built()
         return self.user_table, self.item_table
 
+    def user_parameters(self) -> list[nn.Parameter]:
+        """Return no parameters."""
+        return []
+
     def item_parameters(self) -> list[nn.Parameter]:
         """Return no parameters."""
         return []

@@ -295,6 +295,10 @@ class BCLoss(Refresh, RankingChoice, Diagnostics, FoldIn, Method):
         """Rank by this score from now on."""
         self.by_cosine.fill_(settings["rank_by"] == "cos")
 
+    def ranking_choice(self) -> dict[str, Any]:
+        """Return the choice in effect."""
+        return {"rank_by": self.ranks_by}
+
     def diagnostics(self) -> dict[str, Any]:
         """Return the mean margins of training pairs with head items and with niche items."""
         train = self._train

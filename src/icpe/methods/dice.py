@@ -207,6 +207,10 @@ class DICE(CustomSampling, Refresh, RankingChoice, Diagnostics, FoldIn, Method):
         """Rank by the total or by interest from now on."""
         self.by_interest.fill_(settings["rank_by"] == "interest")
 
+    def ranking_choice(self) -> dict[str, Any]:
+        """Return the choice in effect."""
+        return {"rank_by": self.ranks_by}
+
     def diagnostics(self) -> dict[str, Any]:
         """Return the present margin and weights."""
         interest, conformity = self.weights

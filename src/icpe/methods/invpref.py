@@ -116,6 +116,14 @@ class InvPref(CustomSampling, Refresh, Diagnostics, Method):
         self.register_buffer("moves", torch.zeros((), dtype=torch.int64))
         self.register_buffer("changed", torch.zeros(()))
 
+    def user_parameters(self) -> list[nn.Parameter]:
+        """Return the user parameters of both copies."""
+        return self.backbone.user_parameters() + self.second.user_parameters()
+
+    def item_parameters(self) -> list[nn.Parameter]:
+        """Return the item parameters of both copies."""
+        return self.backbone.item_parameters() + self.second.item_parameters()
+
     def row_tables(self) -> tuple[list[RowParameter], list[RowParameter]]:
         """Return the tables of both copies."""
         (users, items), (second_users, second_items) = self.backbone.row_tables(), self.second.row_tables()

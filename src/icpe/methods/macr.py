@@ -142,6 +142,10 @@ class MACR(RankingChoice, ItemBias, Diagnostics, FoldIn, Method):
         self.chosen.fill_(settings["strength"])
         self.validated.fill_(True)
 
+    def ranking_choice(self) -> dict[str, Any]:
+        """Return the choice in effect."""
+        return {"strength": float(self.chosen)}
+
     def diagnostics(self) -> dict[str, Any]:
         """Return the mean gates of head items, niche items and users; working item gates follow popularity."""
         with evaluation_mode(self), torch.no_grad():

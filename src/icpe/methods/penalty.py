@@ -67,6 +67,10 @@ class PopularityPenalty(RankingChoice, Diagnostics, ItemBias, SampledLoss):
         """Rank with this ``strength`` from now on."""
         self.chosen.fill_(settings["strength"])
 
+    def ranking_choice(self) -> dict[str, Any]:
+        """Return the choice in effect."""
+        return {"strength": float(self.chosen)}
+
     def diagnostics(self) -> dict[str, Any]:
         """Return the strength in effect."""
         return {"strength": round(float(self._strength), 6)}

@@ -52,6 +52,10 @@ class Distance(Backbone):
         """Return rows of the item table."""
         return self.of_items[items]
 
+    def user_parameters(self) -> list[nn.Parameter]:
+        """Return the user table."""
+        return [self.of_users]
+
     def item_parameters(self) -> list[nn.Parameter]:
         """Return the item table."""
         return [self.of_items]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from icpe.errors import ConfigError
 from icpe.ranking.tables import ScoreTable, with_bias
 from icpe.train.batch import SampledBatch
 from icpe.train.method import TrainingMethod
@@ -63,6 +64,17 @@ class RankingChoice(ABC):
     @abstractmethod
     def choose_ranking(self, **settings: Any) -> None:
         """Rank by one of :meth:`ranking_options` from now on. The choice must be stored in a buffer."""
+
+    def ranking_choice(self) -> dict[str, Any]:
+        """Return the choice in effect, as :meth:`choose_ranking` takes it, for a model trained without validation.
+
+        Raises:
+            ConfigError: the method does not say what it has chosen.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} does not say which ranking it has chosen, so a refit cannot keep it; define "
+            "ranking_choice() in the method"
+        )
 
 
 class OnPlateau(ABC):

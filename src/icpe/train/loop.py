@@ -76,6 +76,11 @@ class Position:
     loss_steps: int = 0
     done: bool = False
 
+    @property
+    def validated(self) -> bool:
+        """Whether a validation has taken place."""
+        return not math.isinf(self.best)
+
 
 class Trainer:
     """Trains a method on training data.
@@ -94,6 +99,7 @@ class Trainer:
         steps: number of steps in all epochs.
         evaluate_every: number of steps between validations.
         position: progress of the run.
+        validate_first: whether to validate before the first step too, because the start values come from training.
     """
 
     def __init__(
@@ -115,6 +121,7 @@ class Trainer:
         name = settings.optimizer or method.backbone.default_optimizer
         self._optimizer = Optimizer(name, method, settings.lr, self.device)
         self.position = Position()
+        self.validate_first = False
         self._best: dict[str, Tensor] = {}
         self._dropout, self._dropout_block = torch.Generator(self.device), -1
 
@@ -134,6 +141,8 @@ class Trainer:
         """
         if not (self.position.done or any(one.requires_grad for one in self.method.parameters())):
             self._validate_and_decide(on_evaluation, last=True)  # nothing to train: validate once
+        elif self.validate_first and self._validate is not None and not self.position.validated:
+            self._validate_and_decide(on_evaluation, last=False)
         with _threads(None if self.method.backbone.parallel else 1):
             while not self.position.done:
                 self._run_epoch(on_step, on_evaluation)
@@ -231,7 +240,7 @@ class Trainer:
         record: dict[str, Any] = {
             "step": position.step,
             "epoch": position.step / self._sampler.steps,
-            "loss": position.loss_sum / max(position.loss_steps, 1),
+            "loss": position.loss_sum / position.loss_steps if position.loss_steps else None,
         }
         position.loss_sum, position.loss_steps = 0.0, 0
         if self._validate is None:

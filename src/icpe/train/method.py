@@ -102,6 +102,21 @@ class TrainingMethod(nn.Module, ABC):
         """Return the tables with a row per user and per item that the loss reads with ``take_rows`` only."""
         return self.backbone.row_tables()
 
+    def user_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters with a row for each user, which a warm start carries over by user id."""
+        return self.backbone.user_parameters()
+
+    def item_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters with a row for each item, which a warm start carries over by item id."""
+        return self.backbone.item_parameters()
+
+    def learned_buffers(self) -> list[str]:
+        """Return the names of buffers that training changes and that a warm start carries over as a whole.
+
+        All other buffers follow from the training data, and :meth:`build` has computed them.
+        """
+        return []
+
     @property
     def score_unit(self) -> float:
         """The ranking score that corresponds to 1 in the unit of the training score."""

@@ -111,6 +111,11 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
         self.register_buffer("current_temperature", torch.tensor(self.settings.temperature, dtype=torch.float32))
         self.clusters = ItemClusters(self.settings, train.item_counts, width, rng)
 
+    def learned_buffers(self) -> list[str]:
+        """Return the temperature and the autoencoder of the clusters."""
+        of_clusters = [name for name, _ in self.named_buffers() if name.startswith("clusters.autoencoder.")]
+        return ["current_temperature", *of_clusters]
+
     @property
     def temperature(self) -> float:
         """Temperature τ of the softmax: it starts at the setting and cools while validation does not improve."""
