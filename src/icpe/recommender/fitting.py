@@ -9,7 +9,7 @@ from icpe.errors import ConfigError
 from icpe.recommender.dial import Wish
 from icpe.recommender.model import Model
 from icpe.recommender.validation import Validator, validator
-from icpe.recommender.warm_start import start_from
+from icpe.recommender.warm_start import keep_choices, start_from
 from icpe.train import Trainer, TrainSettings
 from icpe.train.method import TrainingMethod
 
@@ -28,7 +28,9 @@ def fit(
     found = validator(train, valid, loop)
     trainer = Trainer(method, train, seed, loop, found)
     if init_from is not None:
-        start_from(trainer, train, init_from, validation=valid)
+        start_from(trainer, train, init_from, valid)
+        if found is None:
+            keep_choices(trainer.method, init_from.method)
     trainer.run()
     return finished_model(trainer, train, found)
 

@@ -15,9 +15,11 @@ from icpe.errors import ConfigError, DataError
 from icpe.recommender.model import Model
 from icpe.tables import percent
 from icpe.train import Trainer
+from icpe.train.abilities import RankingChoice
 from icpe.train.method import TrainingMethod
 from icpe.types import IntArray
 
+PART_NAMES = {"valid": "validation", "test": "test"}
 _LEAK = 0.01  # share of held-out pairs that the earlier model may know; a few return in every log
 
 
@@ -78,7 +80,12 @@ class Carried:
 
 
 def start_from(
-    trainer: Trainer, train: Interactions, model: Model, name: str = "the earlier model", **held: Interactions | None
+    trainer: Trainer,
+    train: Interactions,
+    model: Model,
+    valid: Interactions | None = None,
+    test: Interactions | None = None,
+    name: str = "the earlier model",
 ) -> Carried:
     """Give the method of a new trainer the parameters of an earlier model, and return what was taken over.
 
@@ -89,8 +96,9 @@ def start_from(
         trainer: trainer that has taken no step.
         train: its training part.
         model: the earlier model, of the same method and backbone.
+        valid: the validation part, if there is one. A warning says if the earlier model was trained on its pairs.
+        test: the same for the test part.
         name: what messages call the earlier model.
-        held: the held-out parts by name. A warning says if the earlier model was trained on a part of their pairs.
 
     Raises:
         ConfigError: the earlier model has another method, another backbone, or parameters of other sizes.
@@ -100,12 +108,22 @@ def start_from(
     items = Match.of(train.items, model.log.items, "item", name)
     if not (len(users.here) or len(items.here)):
         raise DataError(f"the log has no user and no item of {name}, so there is nothing to start from")
-    _check_names(trainer.method, model.method, name)
+    check_same("method", trainer.method.name, model.method.name, name)
+    check_same("backbone", trainer.method.backbone.name, model.method.backbone.name, name)
     _copy(trainer.method, model.method, users, items, name)
     trainer.validate_first = True
-    known = {part: _known_share(log, model.log) for part, log in held.items() if log is not None and len(log)}
+    held = {part: log for part, log in (("valid", valid), ("test", test)) if log is not None and len(log)}
+    known = {part: _known_share(log, model.log) for part, log in held.items()}
     _warn_of_leaks(known, name)
     return Carried(users.counts(), items.counts(), known)
+
+
+def keep_choices(method: TrainingMethod, earlier: TrainingMethod) -> None:
+    """Let a method rank by what validation has chosen for an earlier one: its kind of ranking, and the dial."""
+    if isinstance(method, RankingChoice) and isinstance(earlier, RankingChoice) and method.ranking_options():
+        method.choose_ranking(**earlier.ranking_choice())
+    if method.settings.beta is None:
+        method.settings = method.settings.replace(beta=earlier.settings.beta)
 
 
 @torch.no_grad()
@@ -130,16 +148,17 @@ def _width(tensor: Tensor | nn.Parameter, match: Match | None) -> tuple[int, ...
     return tuple(tensor.shape if match is None else tensor.shape[1:])
 
 
-def _check_names(method: TrainingMethod, earlier: TrainingMethod, name: str) -> None:
-    for what, here, there in (
-        ("method", method.name, earlier.name),
-        ("backbone", method.backbone.name, earlier.backbone.name),
-    ):
-        if here != there:
-            raise ConfigError(
-                f"{what} is {here!r} here and {there!r} in {name}; a training can start from a model of the same "
-                f"{what} only. Pass the same one (command line: --{what} {there}), or train from scratch"
-            )
+def check_same(what: str, here: str, there: str, name: str) -> None:
+    """Check that a method or a backbone has the same name here and in an earlier model.
+
+    Raises:
+        ConfigError: the names differ.
+    """
+    if here != there:
+        raise ConfigError(
+            f"{what} is {here!r} here and {there!r} in {name}; a training can start from a model of the same {what} "
+            f"only. Pass the same one (command line: --{what} {there}), or train from scratch"
+        )
 
 
 def _other_size(
@@ -174,7 +193,7 @@ def _known_share(part: Interactions, earlier: Interactions) -> float:
 
 
 def _warn_of_leaks(known: dict[str, float], name: str) -> None:
-    found = [f"{percent(share)} of the {part} pairs" for part, share in known.items() if share > _LEAK]
+    found = [f"{percent(share)} of the {PART_NAMES[part]} pairs" for part, share in known.items() if share > _LEAK]
     if found:
         warnings.warn(
             f"{name} was trained on {' and '.join(found)}, so metrics there are too high and early stopping is misled. "

@@ -21,12 +21,12 @@ from icpe.runs.earlier_versions import upgraded
 from icpe.runs.plugins import load_plugins
 from icpe.runs.presets import find_preset
 from icpe.settings import Settings, setting
-from icpe.split import KINDS, Parts, cut, given
+from icpe.split import KINDS, Parts, cut, everything, given
 from icpe.suggest import unknown_name
 from icpe.train import TrainSettings
 from icpe.train.method import TrainingMethod
 
-SECTIONS = ("data", "split", "backbone", "method", "train", "evaluate")
+SECTIONS = ("data", "split", "backbone", "method", "train", "evaluate", "start")
 _DATA = ("train", "valid", "test", "k_core", "data_dir", *inspect.signature(Interactions.read).parameters)
 
 _PATHS = ("source", "train", "valid", "test", "data_dir", "item_info")
@@ -53,6 +53,7 @@ class RunConfig:
             ``train``; values given in the sections override those of the preset.
         train: ``seed`` and the settings of the training loop.
         evaluate: ``n``, the list lengths.
+        start: the earlier run that this one builds on, see :mod:`icpe.runs.origin`; empty if it starts from scratch.
         plugins: Python files with further backbones and methods. They are not written to the file.
     """
 
@@ -62,6 +63,7 @@ class RunConfig:
     method: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)
     evaluate: dict[str, Any] = field(default_factory=dict)
+    start: dict[str, Any] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
 
     @classmethod
@@ -101,7 +103,10 @@ class RunConfig:
         return list(EvaluateSettings.parse(values, "[evaluate]").n)
 
     def open_parts(self, progress: bool = False) -> Parts:
-        """Return the parts: read the log and split it, or read the parts that the user gives."""
+        """Return the parts: read the log and split it, or read the parts that the user gives.
+
+        A refit has all parts together as its training part.
+        """
         for name in self.data:
             if name not in _DATA:
                 raise unknown_name("setting of [data]", name, _DATA)
@@ -114,11 +119,14 @@ class RunConfig:
             raise ConfigError(
                 f"both DATA ({source}) and a given training part ({parts['train']}); name only one of them"
             )
+        refit = "refit_of" in self.start
         if parts["train"] is not None:
-            return given(parts["train"], parts["valid"], parts["test"], **options)
+            files = [file for file in parts.values() if file is not None]
+            return everything(Interactions.read(files, **options)) if refit else given(*parts.values(), **options)
         if source is None:
             raise ConfigError("no data: name a file, a folder or a data set, or pass --train, --valid and --test")
-        return self._cut(open_log(source, data_dir, k_core=k_core, progress=progress, **options))
+        log = open_log(source, data_dir, k_core=k_core, progress=progress, **options)
+        return everything(log) if refit else self._cut(log)
 
     def _cut(self, log: Interactions) -> Parts:
         settings = dict(self.split)
@@ -200,6 +208,7 @@ class RunConfig:
             "method": {"name": method.name, **{k: v for k, v in method.settings.as_dict().items() if v is not None}},
             "train": {"seed": self.seed, **settings.as_dict()},
             "evaluate": {"n": self.depths},
+            **({"start": self.start} if self.start else {}),
         }
 
     def as_toml(self, method: Method, settings: TrainSettings) -> str:

@@ -20,6 +20,7 @@ from icpe.train.checkpoint import STATE, saved_identity
 
 CONFIG, RESULT, CURVE, CHECKPOINT = "config.toml", "result.json", "metrics.jsonl", "checkpoint"
 SPLIT, PER_USER, TEST_FRONT = "split.json", "per_user.parquet", "front_test.parquet"
+LIVE = "live"  # the refit on all parts, a run folder of its own
 RECORDS = (CONFIG, SPLIT, CURVE, RESULT)  # what a finished run consists of besides its model
 _RESULTS = (RESULT, PER_USER, FRONT, TEST_FRONT)
 
@@ -86,7 +87,7 @@ class RunFolder:
         }
         write_together(self.path, writers, remove=stale, unlisted=[CURVE], fresh=curve is None)
         if curve is None:
-            for path in self.checkpoint.glob("state*"):
+            for path in (*self.checkpoint.glob("state*"), self.path / LIVE / RESULT, self.path / LIVE / SETTINGS):
                 path.unlink(missing_ok=True)
         remove_leftovers(self.checkpoint)
 

@@ -21,6 +21,7 @@ from icpe.runs.config import RunConfig
 from icpe.runs.earlier_versions import is_earlier, with_earlier_defaults
 from icpe.runs.folder import PER_USER, TEST_FRONT, RunFolder, without_none
 from icpe.runs.measure import evaluations, front_summary, without_nan
+from icpe.runs.origin import Origin, origin_of, recorded_start
 from icpe.split import Parts
 from icpe.train import Trainer
 from icpe.train.loop import Position
@@ -64,6 +65,9 @@ class Run:
         if files is not None:
             files.refuse_existing(resume, force)
         begun = files.saved_identity() if resume and files is not None else {}
+        recorded = recorded_start(self.folder) if begun else {}
+        self.config = replace(self.config, start={**recorded, **self.config.start})
+        origin = origin_of(self.config, recorded)
         earlier = is_earlier(begun.get("train"))
         if earlier:
             self.config = _with_earlier_defaults(self.config)
@@ -72,7 +76,8 @@ class Run:
         parts = self.config.open_parts(progress=True)
         found = validator(parts.train, parts.valid, settings)
         trainer = Trainer(method, parts.train, self.config.seed, settings, found)
-        identity = self._identity(parts, method, settings.as_dict())
+        self.config = replace(self.config, start=origin.begin(trainer, parts))
+        identity = {**self._identity(parts, method, settings.as_dict()), **origin.identity}
         with nullcontext() if files is None else files.locked(resume, force):
             if files is not None:
                 files.open(trainer, identity, resume, self.config.as_toml(method, settings), parts.manifest)
@@ -80,12 +85,12 @@ class Run:
             started = time.perf_counter()
             with self._interrupts_between_steps(), self._errors_name_checkpoint():
                 trainer.run(
-                    on_step=lambda position: self._after_step(trainer, identity, position),
+                    on_step=lambda position: self._after_step(trainer, identity, position, origin),
                     on_evaluation=lambda record: self._record(trainer, identity, record),
                 )
             seconds = time.perf_counter() - started
-            model = finished_model(trainer, parts.train, found)
-            return self._finish(model, trainer, parts, depths, identity, seconds)
+            model = origin.finish(finished_model(trainer, parts.train, found, origin.wish))
+            return self._finish(model, trainer, parts, depths, identity, seconds, origin.record)
 
     @property
     def _files(self) -> RunFolder | None:
@@ -108,7 +113,8 @@ class Run:
             self._files.append(record)
             self._save(trainer, identity)
 
-    def _after_step(self, trainer: Trainer, identity: dict[str, Any], position: Position) -> None:
+    def _after_step(self, trainer: Trainer, identity: dict[str, Any], position: Position, origin: Origin) -> None:
+        origin.after_step(trainer)
         if self.on_step is not None:
             self.on_step(position, trainer.steps)
         if self._interrupted or time.monotonic() - self._saved > self.save_every:
@@ -157,6 +163,7 @@ class Run:
         depths: list[int],
         identity: dict[str, Any],
         seconds: float,
+        about: dict[str, Any],
     ) -> dict[str, Any]:
         measured = evaluations(model, parts, depths, per_user=self.folder is not None)
         front = front_on_test(model, parts) if "test" in measured and model.has_front else None
@@ -166,8 +173,9 @@ class Run:
             "method": identity["method"]["name"],
             "seed": self.config.seed,
             "steps": position.step,
-            "best_step": position.best_step or position.step,
+            "best_step": position.best_step if position.validated else position.step,
             "beta": model.beta,
+            **about,
             **{name: without_nan(found.values) for name, found in measured.items()},
             **({} if front is None else {"front": front_summary(front)}),
         }

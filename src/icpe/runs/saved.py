@@ -64,6 +64,11 @@ class SavedRun:
             raise DataError(
                 f"{folder} holds no finished run ({error}); train with `icpe train … -o {folder}`"
             ) from error
+        if "refit" in result:
+            raise DataError(
+                f"{folder} was trained on all parts, so nothing is held out to measure it on; measure and dial "
+                f"{result['refit']['of']} instead, whose settings it has"
+            )
         model = load(folder, plugins, verify)
         check_same_data(folder, hashes)
         config = RunConfig.read(folder / CONFIG).updated("data", {"data_dir": data_dir})

@@ -4,6 +4,7 @@
 * :func:`chronological`: the same moments in time separate the parts of all users, so no future is in training.
 * :func:`random`: every interaction has the same chance to be held out.
 * :func:`given`: parts that already exist.
+* :func:`everything`: nothing is held out, for a model that goes live.
 * :func:`cut`: one of the first three, chosen by its name in ``KINDS``.
 
 Each returns :class:`Parts`. Its users and items are those of the training part, and its manifest records settings,
@@ -11,6 +12,7 @@ counts and content hashes.
 """
 
 from icpe.split.chronological_split import chronological
+from icpe.split.everything_split import everything
 from icpe.split.given_parts import given
 from icpe.split.kinds import cut
 from icpe.split.parts import Parts, load
@@ -26,6 +28,7 @@ __all__ = [
     "UnbiasedSettings",
     "chronological",
     "cut",
+    "everything",
     "given",
     "load",
     "random",

@@ -38,6 +38,18 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", is_flag=True, help="Continue the interrupted run in the folder given by -o.")
 @click.option("--force", is_flag=True, help="Replace an existing run in the folder.")
+@click.option(
+    "--init-from",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Start from the model of this run: known users and items keep what was learned. Its settings and the wish of "
+    "its dial are the defaults.",
+)
+@click.option(
+    "--refit",
+    is_flag=True,
+    help="Afterwards train on all parts for as many epochs as were best, into the folder `live` in that of the run.",
+)
 @goal_options
 @training_options
 @json_option
@@ -48,6 +60,8 @@ def train(
     output: Path | None,
     resume: bool,
     force: bool,
+    init_from: Path | None,
+    refit: bool,
     as_json: bool,
     **flags: Any,
 ) -> None:
@@ -58,31 +72,55 @@ def train(
     lists the settings of a method, its backbone, the split and the training loop.
 
     Example: icpe train lastfm --backbone lightgcn --method normal --seed 0 -o run
+
+    Every night: icpe train events.csv --init-from yesterday -o today
     """
     from icpe.cli._declared import check_flags
     from icpe.cli.progress import TrainingProgress, progress_bar
     from icpe.errors import ConfigError
+    from icpe.runs.live import refit_run
+    from icpe.runs.folder import LIVE
     from icpe.runs.run import Run
 
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: add -o RUN")
-    config = check_flags(dotted, make_config(dotted, **flags))
+    begun = output if resume else None
+    config = check_flags(dotted, nightly_config(dotted, init_from, begun, **flags))
     folder = output or free_folder(config)
     try:
         with progress_bar(str(folder)) as report:
             progress = TrainingProgress(report)
             result = Run(config, folder, progress.on_step, progress.on_evaluation).train(resume, force)
+        if refit:
+            with progress_bar(str(folder / LIVE)) as report:
+                on_step = TrainingProgress(report).on_step
+                result["live"] = refit_run(folder, resume, force, on_step, config.plugins)
     except KeyboardInterrupt:
         raise click.Abort(_how_to_resume(folder)) from None
     if as_json:
         print_json({**result, "folder": str(folder)})
         return
     click.echo(as_text(result))
+    click.echo("".join(f"\n{line}" for line in _origin_lines(result)), nl=False)
     _print_choice(folder, result["beta"], by_hand=config.expanded().method.get("beta") is not None)
     if still_improving(result):
         click.echo("\nValidation was still improving at the last step; consider more --train.epochs.")
     chosen = "" if output else ", a name that -o can change"
     click.echo(f"\nSaved in {folder}{chosen}. Try: icpe recommend {folder} --user ID")
+    if refit:
+        epochs = result["live"]["refit"]["epochs"]
+        click.echo(f"The model that goes live is {folder / LIVE}, trained on all parts for {epochs:.1f} epochs.")
+
+
+def _origin_lines(result: dict[str, Any]) -> list[str]:
+    """Return a line about the users and items that were taken over from an earlier run."""
+    if "start" not in result:
+        return []
+    counts = [
+        f"{kind} {start['kept']:,} kept, {start['new']:,} new, {start['dropped']:,} dropped"
+        for kind, start in ((kind, result["start"][kind]) for kind in ("users", "items"))
+    ]
+    return [f"Started from {result['start']['init_from']}: {'; '.join(counts)}.", ""]
 
 
 def _print_choice(folder: Path, beta: float, by_hand: bool) -> None:
@@ -96,6 +134,31 @@ def _print_choice(folder: Path, beta: float, by_hand: bool) -> None:
     click.echo(f"\n{describe_choice(front, beta)} `icpe dial {folder}` shows every setting.")
     if by_hand and (loss := describe_loss(front, beta)):
         click.echo(f"Warning: {loss}", err=True)
+
+
+def nightly_config(
+    dotted: dict[str, dict[str, Any]], init_from: Path | None, begun: Path | None, **flags: Any
+) -> "RunConfig":
+    """Return the configuration of a run that may start from an earlier one, whose settings are then the defaults.
+
+    Args:
+        dotted: flags with a dot, by section.
+        init_from: folder of the earlier run.
+        begun: folder of a run to resume. If it started from an earlier run, its own file has all settings.
+        flags: all other flags.
+    """
+    from icpe.runs.origin import recorded_start, with_init_from
+
+    if flags["config"] is None and recorded_start(begun) and begun is not None:
+        flags["config"] = begun / "config.toml"
+    elif flags["config"] is None and init_from is not None and (init_from / "config.toml").exists():
+        flags["config"] = init_from / "config.toml"
+    config = make_config(dotted, **flags)
+    if init_from is None:
+        return config
+    wished = [flags["goal"], flags["niche_share"], *(dotted.get("train", {}).get(one) for one in ("goal", "niche_share"))]
+    wished.append(dotted.get("method", {}).get("beta"))
+    return with_init_from(config, init_from, keep_wish=all(one is None for one in wished))
 
 
 def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
