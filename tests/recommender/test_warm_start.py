@@ -147,7 +147,7 @@ def test_a_log_of_strangers_is_refused(night):
 
 def test_a_validation_part_that_the_earlier_model_knows_is_reported():
     """A split at random holds out pairs on which yesterday's model was trained; a split by time does not."""
-    log = make_world(users=60, items=40, interactions=1200).log
+    log = make_world(users=90, items=60, interactions=1200).log
     known = log.timestamp < np.quantile(log.timestamp, 0.9)
     yesterday = log.keep(known).compact()
     old = Normal(MF(dim=4)).fit(split.chronological(yesterday).train, **LOOP)
