@@ -6,8 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from icpe.data.interactions import Interactions
+from icpe.data.item_info import item_column
 from icpe.metrics.exposure import exposure
 from icpe.metrics.given import GivenLists, head_among
+from icpe.metrics.groups import GroupExposure, exposure_by_group
 from icpe.ranking import Lists
 from icpe.tables import percent
 from icpe.types import IntArray
@@ -149,6 +151,18 @@ class Audit:
     n: int
     sets: list[AuditedLists]
     remarks: list[str]
+
+    def exposure_by(self, column: str) -> list[GroupExposure]:
+        """Exposure of the groups of items with the same value in a column, such as a category.
+
+        Args:
+            column: Name of a column of the items' information.
+
+        Raises:
+            ConfigError: There is no such column.
+        """
+        values = item_column(self.log.item_info, column)
+        return exposure_by_group(values, self.log.item_counts, [one.shown for one in self.sets])
 
     @property
     def values(self) -> dict[str, dict[str, float | None]]:

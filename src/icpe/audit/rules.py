@@ -52,7 +52,7 @@ class Verdict:
     def __str__(self) -> str:
         value = "has no value" if self.value is None else f"is {self.value:.6g}"
         if self.limit is None:
-            return f"{self.metric} of {self.lists} {value}; {self.rule!r} was not checked, because nothing is before it"
+            return f"{self.metric} of {self.lists} {value}; {self.rule!r} was not checked without an earlier night"
         return f"{self.metric} of {self.lists} {value}, and the limit of {self.rule!r} is {self.limit:.6g}"
 
 

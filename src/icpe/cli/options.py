@@ -70,6 +70,12 @@ no_verify_option = click.option(
     help="Do not compare the files of the run with their checksums.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+by_option = click.option(
+    "--by",
+    multiple=True,
+    metavar="COLUMN",
+    help="Show the exposure of groups of items by this column of --items, such as category. Repeatable.",
+)
 beta_option = click.option(
     "--beta",
     type=float,

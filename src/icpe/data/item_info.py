@@ -7,7 +7,8 @@ import polars as pl
 
 from icpe import columns as col
 from icpe.data.readers import ITEM_INFO, Columns, pick_columns
-from icpe.errors import DataError
+from icpe.errors import ConfigError, DataError
+from icpe.suggest import unknown_name
 
 
 def align_item_info(info: Any, items: pl.Series, columns: Columns | None = None) -> pl.DataFrame:
@@ -36,6 +37,25 @@ def align_item_info(info: Any, items: pl.Series, columns: Columns | None = None)
         ) from error
     ordered = [col.ITEM, *(name for name in frame.columns if name != col.ITEM)]
     return items.to_frame(col.ITEM).join(frame, on=col.ITEM, how="left", maintain_order="left").select(ordered)
+
+
+def item_column(info: pl.DataFrame | None, name: str) -> pl.Series:
+    """The values of a column of item information, one for each item.
+
+    Raises:
+        ConfigError: there is no item information, it has no such column, or a value is a list.
+    """
+    if info is None:
+        raise ConfigError(
+            f"there is no column {name!r}, because nothing is known about the items; pass item_info=FILE when reading "
+            "the log (command line: --items FILE)"
+        )
+    known = [one for one in info.columns if one != col.ITEM]
+    if name not in known:
+        raise unknown_name("column of the items", name, known)
+    if info[name].dtype.is_nested():
+        raise ConfigError(f"the column {name!r} of the items has several values for an item; expected one value each")
+    return info[name]
 
 
 def _rename(frame: pl.DataFrame, source: str, columns: Columns | None) -> pl.DataFrame:

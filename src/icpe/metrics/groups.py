@@ -36,9 +36,10 @@ class GroupExposure:
         """Share of the positions over share of the interactions, for each set; None for groups without interactions."""
         return tuple(share / self.of_log if self.of_log else None for share in self.of_lists)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ratios included."""
-        return {**asdict(self), "ratios": self.ratios}
+    def as_dict(self, labels: Sequence[str]) -> dict[str, Any]:
+        """Return plain values, with shares and ratios by the names of the sets."""
+        by_set = {"of_lists": self.of_lists, "ratios": self.ratios}
+        return {**asdict(self), **{name: dict(zip(labels, one, strict=True)) for name, one in by_set.items()}}
 
 
 def exposure_by_group(

@@ -1,15 +1,25 @@
 """``icpe audit``: bias of recommendations from any source."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from icpe.cli.options import Command, command_line, json_option, open_data, parse_columns, print_json, reading_options
+from icpe.cli.options import (
+    Command,
+    by_option,
+    command_line,
+    json_option,
+    open_data,
+    parse_columns,
+    print_json,
+    reading_options,
+)
 
 if TYPE_CHECKING:
-    from icpe.audit import Audit
+    from icpe.audit import Audit, History, Verdict
 
 _DEFAULT = Path("audit.html")
 
@@ -58,6 +68,22 @@ def _columns_option(flag: str, help: str) -> Callable[[Command], Command]:
     show_default=True,
     help="The page, an .html file.",
 )
+@by_option
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.parquet",
+    help="Add the metrics as a row to this file, and draw their trend.",
+)
+@click.option("--date", metavar="DATE", help="Date of the row, such as 2024-05-31. Default: now (UTC).")
+@click.option(
+    "--fail-if",
+    "rules",
+    multiple=True,
+    metavar="RULE",
+    help="Exit with 1 if a metric breaks a limit, such as 'apt@20<.2' or, compared with the last row of the history, "
+    "'ndcg@20<.95*previous'. Repeatable.",
+)
 @reading_options
 @json_option
 def audit(
@@ -68,6 +94,10 @@ def audit(
     recs_no_header: bool,
     test_column: dict[str, str | int] | None,
     users: tuple[str, ...],
+    by: tuple[str, ...],
+    history: Path | None,
+    date: str | None,
+    rules: tuple[str, ...],
     output: Path,
     as_json: bool,
     **options: Any,
@@ -79,12 +109,17 @@ def audit(
     such as --column apply to the log; --ids and --column apply to the test part too.
 
     Example: icpe audit --log events.csv --recs recs.csv --test later.csv -o audit.html
+
+    Every night: icpe audit --log events.csv --recs recs.parquet --history bias.parquet --fail-if 'apt@20<.2'
     """
     from icpe.audit import audit as audit_lists
+    from icpe.cli.audit_night import Night
+    from icpe.errors import IcpeError
     from icpe.report.pages.audit import audit_report
     from icpe.report.rendering import check_page_name
 
     check_page_name(output)
+    nightly = Night.parse(history, date, rules)
     named = _named(recs)
     log = open_data(**options)
     found = audit_lists(
@@ -98,8 +133,13 @@ def audit(
         recs_header=not recs_no_header,
         ids=options["ids"] or "auto",
     )
-    audit_report(found, output, users, command_line())
-    _print(found, output, as_json)
+    kept, verdicts = nightly.judge(found)
+    audit_report(found, output, users, command_line(), by, kept, verdicts)
+    nightly.append(found)
+    _print(found, output, by, kept, verdicts, as_json)
+    failed = [str(one) for one in verdicts if one.failed]
+    if failed:
+        raise IcpeError("the audit fails: " + "\n".join(failed))
 
 
 def _named(recs: tuple[str, ...]) -> dict[str, Path]:
@@ -121,9 +161,17 @@ def _named(recs: tuple[str, ...]) -> dict[str, Path]:
     return found
 
 
-def _print(found: "Audit", output: Path, as_json: bool) -> None:
+def _print(
+    found: "Audit",
+    output: Path,
+    by: Sequence[str],
+    history: "History | None",
+    verdicts: "Sequence[Verdict]",
+    as_json: bool,
+) -> None:
+    from icpe.report.group_section import group_table
     from icpe.report.pages.audit import terminal_text
-    from icpe.tables import terminal_width
+    from icpe.tables import as_text, terminal_width
 
     if as_json:
         log = found.log
@@ -139,8 +187,21 @@ def _print(found: "Audit", output: Path, as_json: bool) -> None:
             for one in found.sets
         }
         about = {"source": log.reading.source, **sizes, "content_hash": log.content_hash}
-        print_json({"file": str(output), "n": found.n, "log": about, "recs": sets, "remarks": found.remarks})
+        content = {"file": str(output), "n": found.n, "log": about, "recs": sets, "remarks": found.remarks}
+        groups = {column: [one.as_dict(list(sets)) for one in found.exposure_by(column)] for column in by}
+        content |= {"by": groups} if by else {}
+        content |= {"rules": [asdict(one) for one in verdicts]} if verdicts else {}
+        content |= {"history": {"file": str(history.path), "nights": history.nights}} if history else {}
+        print_json(content)
         return
     table, *paragraphs = terminal_text(found, terminal_width())
     click.echo("\n\n".join([table, *(click.wrap_text(one, 88, "  ", "  ") for one in paragraphs)]))
+    for column in by:
+        shares = group_table(column, found.exposure_by(column), [one.label for one in found.sets])
+        click.echo("\n" + as_text(shares))
+    for verdict in verdicts:
+        if not verdict.failed:
+            click.echo(f"\n  {verdict}.")
     click.echo(f"\n  The page is {output}")
+    if history is not None:
+        click.echo(f"  Nights in {history.path}: {history.nights:,}")

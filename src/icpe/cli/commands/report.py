@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from icpe.cli.options import json_option, known_plugin_option, no_verify_option, print_json
+from icpe.cli.options import by_option, json_option, known_plugin_option, no_verify_option, print_json
 
 
 @click.command()
@@ -15,10 +15,18 @@ from icpe.cli.options import json_option, known_plugin_option, no_verify_option,
 @click.option(
     "--user", "users", multiple=True, help="User whose lists are shown. Repeatable. Default: three typical users."
 )
+@by_option
 @known_plugin_option
 @no_verify_option
 @json_option
-def report(runs: tuple[Path, ...], output: Path | None, users: tuple[str, ...], verify: bool, as_json: bool) -> None:
+def report(
+    runs: tuple[Path, ...],
+    output: Path | None,
+    users: tuple[str, ...],
+    by: tuple[str, ...],
+    verify: bool,
+    as_json: bool,
+) -> None:
     """Write a page that shows what a run does, or how several runs differ.
 
     The page is one file and needs no network. All runs must have the same split; the first is compared with the others.
@@ -30,7 +38,7 @@ def report(runs: tuple[Path, ...], output: Path | None, users: tuple[str, ...], 
 
     if output is None and len(runs) > 1:
         raise ConfigError("a page about several runs needs a file name; give one with -o report.html")
-    path = runs_report(runs, output or runs[0] / NAME, users, verify)
+    path = runs_report(runs, output or runs[0] / NAME, users, verify, by)
     if as_json:
         print_json({"file": str(path), "runs": [str(run) for run in runs]})
     else:

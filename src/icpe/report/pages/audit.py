@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from icpe.audit import Audit, AuditedLists
+from icpe.audit import Audit, AuditedLists, History, Verdict
 from icpe.data.lookup import positions
 from icpe.errors import DataError
 from icpe.report.figures import exposure
 from icpe.report.figures.exposure import Exposure
 from icpe.report.figures.style import position_style
+from icpe.report.figures.trend import over_time
+from icpe.report.group_section import GroupSection, group_section
 from icpe.report.rendering import FigureCard, check_page_name, figure_card, write_page
 from icpe.report.results import ResultColumn, group_columns, result_table, single_column
 from icpe.report.sentences import (
@@ -28,10 +30,24 @@ from icpe.report.user_cards import LENGTH, UserCard, typical_users, user_card
 from icpe.runs.provenance import versions
 from icpe.tables import as_turned_text, percent
 
+_TREND = {
+    "apt": "Places for niche items",
+    "ndcg": "Accuracy",
+    "coverage": "Items in some list",
+    "gini": "Unevenness of exposure",
+}
 _ROWS = 6  # items in each table of gains and losses
 
 
-def audit_report(audit: Audit, path: Path | str, users: Sequence[str] = (), command: str | None = None) -> Path:
+def audit_report(
+    audit: Audit,
+    path: Path | str,
+    users: Sequence[str] = (),
+    command: str | None = None,
+    by: Sequence[str] = (),
+    history: History | None = None,
+    verdicts: Sequence[Verdict] = (),
+) -> Path:
     """Write the page of an audit; returns its path.
 
     Args:
@@ -39,10 +55,13 @@ def audit_report(audit: Audit, path: Path | str, users: Sequence[str] = (), comm
         path: File of the page, ending in .html.
         users: Ids of the users whose lists are shown, as text; three typical users by default.
         command: The command that writes the page again.
+        by: Columns of the items, such as a category, by which exposure is shown.
+        history: The metrics of earlier nights and of this one.
+        verdicts: The outcome of the rules that the audit was judged by.
 
     Raises:
         DataError: A user has no list.
-        ConfigError: matplotlib is not installed, or the name does not end in .html.
+        ConfigError: matplotlib is not installed, the name does not end in .html, or the items have no such column.
     """
     path = check_page_name(Path(path))
     columns = _columns(audit)
@@ -55,7 +74,10 @@ def audit_report(audit: Audit, path: Path | str, users: Sequence[str] = (), comm
         table=result_table(list(audit.values), columns, _caption(audit)),
         remarks=audit.remarks,
         set_notes=[(one.label, one.notes) for one in audit.sets],
+        verdicts=verdicts,
+        trend=_trend_cards(audit, history, verdicts),
         shown=_exposure_cards(audit),
+        groups=[_group_section(audit, column) for column in by],
         changes=[(one.label, *one.share_changes(audit.log, _ROWS)) for one in audit.sets],
         users=[_user_card(audit, user) for user in _chosen_users(audit, users)],
         command=command,
@@ -158,6 +180,26 @@ def _exposure_cards(audit: Audit) -> list[FigureCard]:
         figure_card("Who fills the lists", tenths, partial(exposure.by_tenth, counts, lists)),
         figure_card("The long tail", exposure.CUMULATED, partial(exposure.cumulated, counts, lists)),
     ]
+
+
+def _group_section(audit: Audit, column: str) -> GroupSection:
+    labels = [one.label for one in audit.sets]
+    styles = [position_style(at) for at in range(len(labels))]
+    return group_section(column, audit.exposure_by(column), labels, styles)
+
+
+def _trend_cards(audit: Audit, history: History | None, verdicts: Sequence[Verdict]) -> list[FigureCard]:
+    """Figures of the main metrics over time; none before the second night."""
+    if history is None or history.nights < 2:
+        return []
+    cards = []
+    for name, title in _TREND.items():
+        metric = f"{name}@{audit.n}"
+        if metric in history.table.columns:
+            limits = [one.limit for one in verdicts if one.metric == metric and one.limit is not None]
+            words = f"{metric} on {history.nights:,} nights.{' Dotted: limit of a rule.' if limits else ''}"
+            cards.append(figure_card(title, words, partial(over_time, history.table, metric, metric, limits)))
+    return cards
 
 
 def _chosen_users(audit: Audit, users: Sequence[str]) -> list[Any]:

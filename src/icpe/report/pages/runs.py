@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from icpe import columns as col
+from icpe.data.item_info import item_column
+from icpe.metrics.groups import exposure_by_group
 from icpe.recommender import Model
 from icpe.recommender.ids import parse_ids
 from icpe.report import sentences
@@ -12,6 +14,7 @@ from icpe.report.dial_lists import further_settings, representative_users
 from icpe.report.figures import exposure, fronts, icpe, training
 from icpe.report.figures.exposure import Exposure
 from icpe.report.front_sentences import describe_choice
+from icpe.report.group_section import GroupSection, group_section
 from icpe.report.rendering import FigureCard, check_page_name, figure_card, write_page
 from icpe.report.results import ResultColumn, result_table, run_columns
 from icpe.report.user_cards import LENGTH, UserCard, typical_users, user_card
@@ -21,7 +24,13 @@ from icpe.runs.record import RunRecord, read_runs
 NAME = "report.html"
 
 
-def runs_report(runs: Sequence[Path | str], path: Path | str, users: Sequence[str] = (), verify: bool = True) -> Path:
+def runs_report(
+    runs: Sequence[Path | str],
+    path: Path | str,
+    users: Sequence[str] = (),
+    verify: bool = True,
+    by: Sequence[str] = (),
+) -> Path:
     """Write a page about finished runs of the same split; returns its path.
 
     Args:
@@ -29,14 +38,15 @@ def runs_report(runs: Sequence[Path | str], path: Path | str, users: Sequence[st
         path: File of the page, ending in .html.
         users: Ids of the users whose lists are shown, as text; three typical users by default.
         verify: Whether to compare the files of the runs with their checksums.
+        by: Columns of the items, such as a category, by which exposure is shown.
 
     Raises:
         DataError: A folder contains no finished run or a damaged one, the runs have different data, or a user is
             unknown.
-        ConfigError: matplotlib is not installed, or the name does not end in .html.
+        ConfigError: matplotlib is not installed, the name does not end in .html, or the items have no such column.
     """
     check_page_name(Path(path))
-    return write_runs_page(read_runs([Path(run) for run in runs], verify), path, users)
+    return write_runs_page(read_runs([Path(run) for run in runs], verify), path, users, by=by)
 
 
 def write_runs_page(
@@ -45,6 +55,7 @@ def write_runs_page(
     users: Sequence[str] = (),
     further: Sequence[ResultColumn] = (),
     notes: Sequence[str] = (),
+    by: Sequence[str] = (),
 ) -> Path:
     """Write a page about runs that were read; returns its path. The same runs give the same bytes on one machine.
 
@@ -54,10 +65,11 @@ def write_runs_page(
         users: Ids of the users whose lists are shown, as text; three typical users by default.
         further: Columns to add to the table, with a value for each run.
         notes: Sentences that explain these columns.
+        by: Columns of the items by which exposure is shown.
 
     Raises:
         DataError: A user is unknown.
-        ConfigError: matplotlib is not installed, or the name does not end in .html.
+        ConfigError: matplotlib is not installed, the name does not end in .html, or the items have no such column.
     """
     columns = [*run_columns(runs[0].n, [run.values for run in runs]), *further]
     labels = [run.label for run in runs]
@@ -72,6 +84,7 @@ def write_runs_page(
         table=result_table(labels, columns, _caption(runs[0])),
         notes=notes,
         shown=exposure_cards(runs),
+        groups=[_group_section(runs, column) for column in by],
         training=_training_cards(runs),
         training_notes=sentences.best_step_notes(runs),
         inside=inside_cards(runs),
@@ -171,6 +184,14 @@ def exposure_cards(runs: Sequence[RunRecord]) -> list[FigureCard]:
         figure_card("Who fills the lists", tenths, partial(exposure.by_tenth, counts, lists, "training log")),
         figure_card("The long tail", exposure.CUMULATED, partial(exposure.cumulated, counts, lists, "training log")),
     ]
+
+
+def _group_section(runs: Sequence[RunRecord], column: str) -> GroupSection:
+    log, labels = runs[0].model.log, [run.label for run in runs]
+    groups = exposure_by_group(
+        item_column(log.item_info, column), log.item_counts, [run.shown for run in runs]
+    )
+    return group_section(column, groups, labels, training.run_styles(runs), "training log")
 
 
 def inside_cards(runs: Sequence[RunRecord]) -> list[tuple[str, list[FigureCard]]]:
