@@ -136,3 +136,87 @@ def test_a_file_without_header_and_a_name_with_an_equals_sign(icpe):
     code, out, _ = icpe("--recs", "a=b.csv", *mapped, "--json")
     assert code == 0
     assert json.loads(out)["recs"]["a=b"]["lists"] == 2
+
+
+ITEMS = "sku,kind,name\nhit,film,Hit\nx,film,X\ny,book,Y\nz,book,Z\nw,,W\n"
+
+
+@pytest.fixture
+def items(icpe):
+    Path("items.csv").write_text(ITEMS, encoding="utf-8")
+    return ["--items", "items.csv", "--item-column", "item_id=sku"]
+
+
+def test_exposure_by_a_column_worked_out_by_hand(icpe, items):
+    """Of seven places, hit and x have five, z one, and one shows an item that is not in the log."""
+    code, out, err = icpe("--recs", "recs.csv", *items, "--by", "kind", "--json")
+    assert (code, err) == (0, "")
+    found = {one["name"]: one for one in json.loads(out)["by"]["kind"]}
+    assert list(found) == ["film", "book", "unknown", "not in the log"]
+    assert [one["of_catalogue"] for one in found.values()] == pytest.approx([0.4, 0.4, 0.2, 0])
+    assert [one["of_log"] for one in found.values()] == pytest.approx([4 / 7, 2 / 7, 1 / 7, 0])
+    assert [one["of_lists"]["recs"] for one in found.values()] == pytest.approx([5 / 7, 1 / 7, 0, 1 / 7])
+    assert found["film"]["ratios"]["recs"] == pytest.approx(5 / 4)
+    code, out, _ = icpe("--recs", "recs.csv", *items, "--by", "kind", "--by", "name")
+    page = Path("audit.html").read_text(encoding="utf-8")
+    assert "film" in out
+    assert "1.25" in out
+    assert "Exposure by kind" in page
+    assert "Exposure by name" in page
+    assert page.count("<svg") == 4
+
+
+def test_every_night_adds_a_row_and_the_page_draws_them(icpe):
+    def night(date, *more):
+        return icpe("--recs", "recs=recs.csv", "--history", "bias.parquet", "--date", date, *more)
+
+    assert night("2024-05-01")[0] == 0
+    assert "Over time" not in Path("audit.html").read_text(encoding="utf-8")
+    Path("recs.csv").write_text("user_id,item_id\na,hit\nb,hit\nb,x\nc,z\n")
+    code, out, err = night("2024-05-02T03:00+03:00", "--fail-if", "apt@2<.1", "--fail-if", "apt@2<.99*previous")
+    assert code == 1
+    assert "apt@2 of recs is 0.5, and the limit of 'apt@2<.99*previous' is 0.61875" in err
+    assert "'apt@2<.1'" not in err
+    assert "apt@2<.1" in out
+    table = pl.read_parquet("bias.parquet")
+    assert table["lists"].to_list() == ["recs", "recs"]
+    assert table["apt@2"].to_list() == [0.625, 0.5]  # the night that failed is a part of the history too
+    assert table["date"].dt.to_string("%d %H").to_list() == ["01 00", "02 00"]
+    page = Path("audit.html").read_text(encoding="utf-8")
+    assert "Over time" in page
+    assert "<b>Failed.</b> apt@2 of recs is 0.5" in page
+
+
+def test_rules_in_json(icpe):
+    code, out, err = icpe("--recs", "recs.csv", "--fail-if", "coverage@2<.7", "--fail-if", "gini@2>.6", "--json")
+    assert code == 1
+    assert err.count("\n") == 1
+    rules = json.loads(out)["rules"]
+    assert [(one["metric"], one["limit"], one["failed"]) for one in rules] == [
+        ("coverage@2", 0.7, True),
+        ("gini@2", 0.6, False),
+    ]
+
+
+def test_mistakes_of_a_nightly_audit_are_told_in_one_line(icpe, items):
+    history = ["--history", "bias.parquet"]
+    assert icpe("--recs", "recs.csv", *history)[0] == 0
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    for arguments, message in (
+        (["--fail-if", "apt@2 is bad"], "--fail-if: 'apt@2 is bad' is not a rule"),
+        (["--fail-if", "apt@20<.2"], "--fail-if 'apt@20<.2': the audit has no metric 'apt@20'; it has apt@2, coverage@2"),
+        (["--fail-if", "apt@2<previous"], "--fail-if 'apt@2<previous' compares with an earlier night; add --history"),
+        (["--date", "2024-05-01"], "--date is '2024-05-01', but only a history has dates; add --history"),
+        (["--date", "May", *history], "--date is 'May'; expected a date such as 2024-05-31"),
+        (["--history", "bias.csv"], "--history is bias.csv; expected a file that ends in .parquet"),
+        (["-n", "1", *history], "bias.parquet has other metrics than this audit: this audit has no 'coverage@2'"),
+        (["--by", "colour"], "nothing is known about the items; pass --items FILE"),
+        ([*items, "--by", "kinds"], "unknown column of the items 'kinds'; did you mean 'kind'?"),
+    ):
+        code, out, err = icpe("--recs", "recs.csv", *arguments)
+        assert (code, out) == (2, ""), arguments
+        assert message in err, err
+        assert len(err.splitlines()) == 1
+    code, _, err = icpe("--recs", "other=recs.csv", *history)
+    assert (code, "history of 'recs', but this audit is about 'other'; pass --recs NAME=FILE" in err) == (2, True), err
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before

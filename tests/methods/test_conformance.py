@@ -130,9 +130,21 @@ class HiddenCoefficient(Normal):
         return self.factor * super().score_user(user, items)
 
 
+class HiddenTable(Normal):
+    """Its own table of items grows with the log, and nobody is told."""
+
+    def build(self, train, rng):
+        super().build(train, rng)
+        self.offset = torch.nn.Parameter(torch.zeros(len(train.items)))
+
+    def loss(self, batch, rng=None):
+        return super().loss(batch, rng) + (self.offset - 1).square().sum()
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
+        (HiddenTable, "the size of offset depends on the log"),
         (Undescribed, "power.* have no description"),
         (Forgets, "rebuilt from its settings it has other settings"),
         (EarlyParameters, "the constructor creates parameters"),

@@ -198,6 +198,14 @@ def _check_partition(make: Callable[[], Backbone]) -> None:
         for table in tables:
             assert id(table) in names, f"row_tables() returns a table of {side} that is not in parameters()"
             assert len(table) == size, f"row_tables() returns {len(table)} rows for {size} {side}"
+    for side, owned, size in (("user", backbone.user_parameters(), 7), ("item", backbone.item_parameters(), 5)):
+        for parameter in owned:
+            name = names.get(id(parameter))
+            assert name, f"{side}_parameters() returns a parameter that is not in parameters()"
+            assert len(parameter) == size, (
+                f"{side}_parameters() returns {name} with {len(parameter)} rows for {size} {side}s; a training that "
+                "starts from an earlier model carries rows over by id"
+            )
     assert shared, "shared_parameters() is empty; the parameters of users belong there"
     assert items, "item_parameters() is empty; the parameters of items belong there"
 

@@ -56,6 +56,7 @@ def check_method(
         _check_hidden(case)
         _check_state(case)
         _check_continue(case)
+        _check_owners(case)
 
 
 def block_log(groups: int = 10, users: int = 8, items: int = 8, share: float = 0.8, seed: int = 0) -> Interactions:
@@ -337,3 +338,17 @@ def _check_continue(case: _Case) -> None:
             f"{case.name}: after resuming from a saved state, {name} differs from a run without a stop; is there a "
             "schedule or a counter that state_dict() does not contain?"
         )
+
+
+def _check_owners(case: _Case) -> None:
+    """G8: parameters that grow with the log are declared, so that a training can start from an earlier model."""
+    one, other = case.built(), case.built(log=skewed_log(users=24, items=17, pairs=180))
+    owners = {id(parameter) for parameter in (*one.user_parameters(), *one.item_parameters())}
+    shapes = {name: parameter.shape for name, parameter in other.named_parameters()}
+    for name, parameter in one.named_parameters():
+        assert id(parameter) in owners or parameter.shape == shapes[name], (
+            f"{case.name}: the size of {name} depends on the log; if it has a row per user or item, return it from "
+            "user_parameters() or item_parameters()"
+        )
+    unknown = [name for name in one.learned_buffers() if name not in dict(one.named_buffers())]
+    assert not unknown, f"{case.name}: learned_buffers() names {unknown}, which are no buffers"

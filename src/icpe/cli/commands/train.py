@@ -147,12 +147,16 @@ def nightly_config(
         begun: folder of a run to resume. If it started from an earlier run, its own file has all settings.
         flags: all other flags.
     """
+    from icpe.errors import DataError
+    from icpe.runs.names import CONFIG
     from icpe.runs.origin import recorded_start, with_init_from
 
-    if flags["config"] is None and recorded_start(begun) and begun is not None:
-        flags["config"] = begun / "config.toml"
-    elif flags["config"] is None and init_from is not None and (init_from / "config.toml").exists():
-        flags["config"] = init_from / "config.toml"
+    goes_on = begun is not None and bool(recorded_start(begun))
+    if init_from is not None and not goes_on and not (init_from / "model.json").exists():
+        raise DataError(f"--init-from is {init_from}, which holds no model; name the folder of a finished run")
+    defaults = begun if goes_on else init_from
+    if flags["config"] is None and defaults is not None and (defaults / CONFIG).exists():
+        flags["config"] = defaults / CONFIG
     config = make_config(dotted, **flags)
     if init_from is None:
         return config
@@ -173,6 +177,9 @@ def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
     }
     given = {part: flags[f"{part}_file"] for part in ("train", "valid", "test")}
     named = {"source": flags["data"], **given}
+    # Data named by flags take the place of those in the file, in whichever way the file names them.
+    replaced = ("train", "valid", "test") if flags["data"] else ("source",) if given["train"] else ()
+    config = replace(config, data={name: value for name, value in config.data.items() if name not in replaced})
     header = {"header": False} if flags["no_header"] else {}
     names = {"item_info": flags["item_info"], "item_columns": flags["item_columns"]}
     config = config.updated("data", {**named, **reading, **header, **names})

@@ -1,0 +1,85 @@
+"""``icpe train --init-from`` and ``--refit``: settings that follow the earlier run, and one line for every mistake."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from icpe.cli import run
+
+QUICK = ["--backbone.dim", "4", "--train.epochs", "3", "--train.batch_size", "128", "--train.evaluate_every", "5"]
+
+
+@pytest.fixture(scope="module")
+def monday(tmp_path_factory) -> Path:
+    """A world, and a run on it with settings of its own."""
+    folder = tmp_path_factory.mktemp("nights")
+    world = folder / "world"
+    assert run(["data", "make", "--users", "90", "--items", "70", "--interactions", "1500", "-o", str(world)]) == 0
+    split = ["--split", "chronological"]
+    assert run(["train", str(world), *split, *QUICK, "--method.loss", "softmax", "-o", str(folder / "monday")]) == 0
+    return folder / "monday"
+
+
+def test_the_settings_of_the_earlier_run_are_the_defaults(icpe, monday):
+    code, out, err = icpe("train", "--init-from", monday, "--train.epochs", 1, "--json", "-o", "tuesday")
+    assert code == 0, err
+    config, before = (Path(one, "config.toml").read_text().split("[start]")[0].strip() for one in ("tuesday", monday))
+    assert config == before.replace("epochs = 3", "epochs = 1")
+    assert json.loads(out)["start"]["users"]["dropped"] == 0
+    code, out, _ = icpe("train", "--init-from", monday, "--train.epochs", 1, "-o", "again")
+    assert f"Started from {monday}: users 90 kept, 0 new, 0 dropped" in out
+
+
+def test_the_wish_is_kept_unless_another_is_made(icpe, monday):
+    assert icpe("dial", monday, "--niche-share", 0.75, "--save")[0] == 0
+    for number, (flags, wish) in enumerate(
+        (([], {"niche_share": 0.75}), (["--goal", "balanced"], None), (["--method.beta", "0.1"], None))
+    ):
+        code, out, err = icpe(
+            "train", "--init-from", monday, "--train.epochs", 1, *flags, "--json", "-o", f"run{number}"
+        )
+        assert code == 0, err
+        assert json.loads(out).get("wish") == wish
+
+
+def test_refit_goes_live_and_resumes(icpe, monday):
+    code, out, err = icpe("train", "--init-from", monday, "--train.epochs", 1, "--refit", "-o", "run")
+    assert code == 0, err
+    assert f"The model that goes live is {Path('run/live')}, trained on all parts for" in out
+    assert icpe("recommend", "run/live", "--all", "-o", "recs.csv")[0] == 0
+    result = json.loads(Path("run/live/result.json").read_text())
+    code, out, err = icpe("train", "--init-from", monday, "--train.epochs", 1, "--refit", "-o", "run", "--resume", "--json")
+    assert code == 0, err
+    assert json.loads(out)["live"]["steps"] == result["steps"]
+    code, _, err = icpe("evaluate", "run/live")
+    assert (code, "was trained on all parts" in err) == (2, True)
+    assert icpe("report", "run/live")[0] == 0
+
+
+def test_parts_of_the_earlier_run_give_way_to_data(icpe, monday):
+    log = monday.parent / "world" / "log.parquet"
+    assert icpe("split", log, "--kind", "chronological", "-o", "cut")[0] == 0
+    given = [word for part in ("train", "valid", "test") for word in (f"--{part}", f"cut/{part}.parquet")]
+    assert icpe("train", "--init-from", monday, *given, "--train.epochs", 1, "-o", "parts")[0] == 0
+    assert "source" not in Path("parts/config.toml").read_text()
+    code, _, err = icpe("train", log, "--init-from", "parts", "--split", "chronological", "-o", "whole")
+    assert code == 0, err
+    assert "source" in Path("whole/config.toml").read_text()
+
+
+def test_mistakes_are_told_in_one_line(icpe, monday):
+    Path("log.csv").write_text("user_id,item_id,timestamp\n" + "".join(f"{n % 9},{n % 7},{n}\n" for n in range(60)))
+    for flags, message in (
+        (["--method", "icpe"], f"method is 'icpe' here and 'normal' in {monday}; a training can start from a model of the"),
+        (["--backbone", "neumf"], f"backbone is 'neumf' here and 'mf' in {monday}"),
+        (["--backbone.dim", "8"], f"backbone.dim is 8 here and 4 in {monday}"),
+        (["log.csv"], "user ids are text in"),
+        (["log.csv"], "pass --ids text"),
+        (["--init-from", "nowhere"], "--init-from is nowhere, which holds no model"),
+    ):
+        code, out, err = icpe("train", "--init-from", monday, *flags, "-o", "run")
+        assert (code, out) == (2, ""), flags
+        assert message in err, err
+        assert len(err.splitlines()) == 1
+        assert not Path("run").exists()
