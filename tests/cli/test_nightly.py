@@ -59,7 +59,7 @@ def test_refit_goes_live_and_resumes(icpe, monday):
 
 def test_parts_of_the_earlier_run_give_way_to_data(icpe, monday):
     log = monday.parent / "world" / "log.parquet"
-    assert icpe("split", log, "--kind", "chronological", "-o", "cut")[0] == 0
+    assert icpe("split", log, "--split", "chronological", "-o", "cut")[0] == 0
     given = [word for part in ("train", "valid", "test") for word in (f"--{part}", f"cut/{part}.parquet")]
     assert icpe("train", "--init-from", monday, *given, "--train.epochs", 1, "-o", "parts")[0] == 0
     assert "source" not in Path("parts/config.toml").read_text()

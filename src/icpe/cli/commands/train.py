@@ -148,7 +148,7 @@ def nightly_config(
         flags: all other flags.
     """
     from icpe.errors import DataError
-    from icpe.runs.names import CONFIG
+    from icpe.runs.folder import CONFIG
     from icpe.runs.origin import recorded_start, with_init_from
 
     goes_on = begun is not None and bool(recorded_start(begun))
