@@ -83,3 +83,5 @@ def test_mistakes_are_told_in_one_line(icpe, monday):
         assert message in err, err
         assert len(err.splitlines()) == 1
         assert not Path("run").exists()
+    code, _, err = icpe("train", "--init-from", monday, "--force", "-o", monday)
+    assert (code, "--init-from and -o are the same folder" in err) == (2, True)

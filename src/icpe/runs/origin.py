@@ -210,7 +210,7 @@ def with_init_from(config: RunConfig, folder: Path, keep_wish: bool = True) -> R
     for what, default in (("method", "normal"), ("backbone", "mf")):
         here, there = (getattr(one, what).get("name", default) for one in (config, earlier))
         check_same(what, here, there, str(folder))
-    return replace(config, start={"init_from": str(folder.absolute()), **({} if keep_wish else {"wish": {}})})
+    return replace(config, start={"init_from": str(folder.resolve()), **({} if keep_wish else {"wish": {}})})
 
 
 def recorded_start(folder: Path | None) -> dict[str, Any]:

@@ -84,6 +84,8 @@ def train(
 
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: add -o RUN")
+    if init_from is not None and output is not None and init_from.resolve() == output.resolve():
+        raise ConfigError(f"--init-from and -o are the same folder, {output}; name another one with -o")
     begun = output if resume else None
     config = check_flags(dotted, nightly_config(dotted, init_from, begun, **flags))
     folder = output or free_folder(config)
