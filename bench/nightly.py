@@ -1,10 +1,10 @@
 """Cost of a nightly training that starts from yesterday's model, relative to a training from scratch.
 
 The log is a generated world. Yesterday's log ends earlier than today's; both are split by time with the default shares.
-Yesterday's model is trained to its end. Then today's model is trained twice, from scratch and from yesterday's model. The
-script counts steps and CPU seconds until 99 % of the best validation NDCG of the training from scratch is reached, for
-both, and until training stops by itself. The last percent is chance: it is the best of many noisy validations. Numbers
-are medians over seeds, of the world and of the training alike.
+Yesterday's model is trained to its end. Then today's model is trained twice, from scratch and from yesterday's model.
+The script counts steps and CPU seconds until 99 % of the best validation NDCG of the training from scratch is reached,
+for both, and until training stops by itself. The last percent is chance: it is the best of many noisy validations.
+Numbers are medians over seeds, of the world and of the training alike.
 
     python bench/nightly.py [--seeds 3] [--night 0.03]     # night: share of the log that is new today
 """
@@ -52,6 +52,7 @@ class Curve:
 
     @property
     def best(self) -> float:
+        """The best validation NDCG."""
         return max(self.ndcg)
 
     def reaches(self, ndcg: float) -> tuple[int, float] | None:
@@ -122,7 +123,9 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     ratios = []
-    print("| | NDCG scratch | yesterday's | warm | steps scratch | warm | seconds scratch | warm | steps ratio | seconds |")
+    print(
+        "| | NDCG scratch | at step 0 | warm | steps scratch | warm | seconds scratch | warm | steps ratio | seconds |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for label, make in CASES.items():
         if options.only and options.only not in label:

@@ -204,7 +204,10 @@ def test_mistakes_of_a_nightly_audit_are_told_in_one_line(icpe, items):
     before = {path: path.read_bytes() for path in Path().iterdir()}
     for arguments, message in (
         (["--fail-if", "apt@2 is bad"], "--fail-if: 'apt@2 is bad' is not a rule"),
-        (["--fail-if", "apt@20<.2"], "--fail-if 'apt@20<.2': the audit has no metric 'apt@20'; it has apt@2, coverage@2"),
+        (
+            ["--fail-if", "apt@20<.2"],
+            "--fail-if 'apt@20<.2': the audit has no metric 'apt@20'; it has apt@2, coverage@2",
+        ),
         (["--fail-if", "apt@2<previous"], "--fail-if 'apt@2<previous' compares with an earlier night; add --history"),
         (["--date", "2024-05-01"], "--date is '2024-05-01', but only a history has dates; add --history"),
         (["--date", "May", *history], "--date is 'May'; expected a date such as 2024-05-31"),

@@ -49,7 +49,9 @@ def test_refit_goes_live_and_resumes(icpe, monday):
     assert f"The model that goes live is {Path('run/live')}, trained on all parts for" in out
     assert icpe("recommend", "run/live", "--all", "-o", "recs.csv")[0] == 0
     result = json.loads(Path("run/live/result.json").read_text())
-    code, out, err = icpe("train", "--init-from", monday, "--train.epochs", 1, "--refit", "-o", "run", "--resume", "--json")
+    code, out, err = icpe(
+        "train", "--init-from", monday, "--train.epochs", 1, "--refit", "-o", "run", "--resume", "--json"
+    )
     assert code == 0, err
     assert json.loads(out)["live"]["steps"] == result["steps"]
     code, _, err = icpe("evaluate", "run/live")
@@ -71,7 +73,10 @@ def test_parts_of_the_earlier_run_give_way_to_data(icpe, monday):
 def test_mistakes_are_told_in_one_line(icpe, monday):
     Path("log.csv").write_text("user_id,item_id,timestamp\n" + "".join(f"{n % 9},{n % 7},{n}\n" for n in range(60)))
     for flags, message in (
-        (["--method", "icpe"], f"method is 'icpe' here and 'normal' in {monday}; a training can start from a model of the"),
+        (
+            ["--method", "icpe"],
+            f"method is 'icpe' here and 'normal' in {monday}; a training can start from a model of the",
+        ),
         (["--backbone", "neumf"], f"backbone is 'neumf' here and 'mf' in {monday}"),
         (["--backbone.dim", "8"], f"backbone.dim is 8 here and 4 in {monday}"),
         (["log.csv"], "user ids are text in"),

@@ -116,7 +116,10 @@ def test_what_icpe_has_cooled_stays_cool(night):
     [
         (lambda: ICPE(MF(dim=4)), "method is 'icpe' here and 'normal' in the earlier model"),
         (lambda: Normal(LightGCN(dim=4)), "backbone is 'lightgcn' here and 'mf' in the earlier model"),
-        (lambda: Normal(MF(dim=5)), "backbone.dim is 5 here and 4 in the earlier model; .*shape .40, 5. here and .40, 4."),
+        (
+            lambda: Normal(MF(dim=5)),
+            "backbone.dim is 5 here and 4 in the earlier model; .*shape .40, 5. here and .40, 4.",
+        ),
     ],
 )
 def test_another_model_is_refused(other, message, night):
@@ -134,7 +137,9 @@ def test_other_layers_are_named(night):
 def test_ids_of_another_type_are_refused(night):
     old = Normal(MF(dim=4)).fit(night[0], **LOOP)
     numbers = skewed_log(users=40, items=30, pairs=500)
-    with pytest.raises(DataError, match="user ids are text in the earlier model, such as '0', but integers in this log"):
+    with pytest.raises(
+        DataError, match="user ids are text in the earlier model, such as '0', but integers in this log"
+    ):
         Normal(MF(dim=4)).fit(numbers, init_from=old, **LOOP)
 
 

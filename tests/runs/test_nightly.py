@@ -127,7 +127,9 @@ def test_a_resumed_run_needs_the_earlier_one_no_more(logs, monday, tuesday, tmp_
 
 def test_resume_refuses_another_start(logs, monday, tuesday, tmp_path):
     shutil.copytree(tuesday, tmp_path / "run")
-    with pytest.raises(DataError, match="belongs to another run: its start is '.*monday'.*but this run has '.*tuesday'"):
+    with pytest.raises(
+        DataError, match="belongs to another run: its start is '.*monday'.*but this run has '.*tuesday'"
+    ):
         Run(with_init_from(config_of(logs[1]), tuesday), tmp_path / "run").train(resume=True)
 
 
@@ -139,7 +141,10 @@ def test_without_its_checkpoint_a_run_needs_the_earlier_one(logs, tmp_path):
 
 @pytest.mark.parametrize(
     ("section", "message"),
-    [("method", "method is 'normal' here and 'icpe' in .*monday"), ("backbone", "backbone is 'neumf' here and 'mf' in")],
+    [
+        ("method", "method is 'normal' here and 'icpe' in .*monday"),
+        ("backbone", "backbone is 'neumf' here and 'mf' in"),
+    ],
 )
 def test_another_kind_of_model_is_refused_before_anything_is_read(logs, monday, section, message):
     other = {"method": {"name": "normal"}, "backbone": {"name": "neumf"}}[section]

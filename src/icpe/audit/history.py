@@ -79,8 +79,8 @@ class History:
         known, lists = self.table[LISTS].unique().sort().to_list(), new[LISTS].unique().sort().to_list()
         if known != lists:
             raise DataError(
-                f"{self.path} is the history of {_named(known)}, but this audit is about {_named(lists)}; pass the lists "
-                "under the same name (command line: --recs NAME=FILE), or begin another history"
+                f"{self.path} is the history of {_named(known)}, but this audit is about {_named(lists)}; pass the "
+                "lists under the same name (command line: --recs NAME=FILE), or begin another history"
             )
         missing = [name for name in self.table.columns if name not in new.columns]
         added = [name for name in new.columns if name not in self.table.columns]

@@ -90,8 +90,8 @@ class Rule:
         found = _RULE.fullmatch(text)
         if found is None:
             raise ConfigError(
-                f"{text!r} is not a rule; expected a metric, <, <=, > or >=, and a number or a multiple of the previous "
-                "value, such as 'apt@20<.2' or 'ndcg@20<.95*previous'"
+                f"{text!r} is not a rule; expected a metric, <, <=, > or >=, and a number or a multiple of the "
+                "previous value, such as 'apt@20<.2' or 'ndcg@20<.95*previous'"
             )
         number = 1.0 if found["alone"] else float(found["number"])
         lists = None if found["set"] is None else found["set"].strip()

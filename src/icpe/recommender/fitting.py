@@ -35,9 +35,7 @@ def fit(
     return finished_model(trainer, train, found)
 
 
-def finished_model(
-    trainer: Trainer, train: Interactions, found: Validator | None, wish: Wish | None = None
-) -> Model:
+def finished_model(trainer: Trainer, train: Interactions, found: Validator | None, wish: Wish | None = None) -> Model:
     """Return the trained model with its front, and with the dial at the setting that meets a wish.
 
     Without a wish, it is that of the goal of training.

@@ -48,8 +48,8 @@ class Match:
         """
         if ids.dtype != earlier.dtype:
             raise DataError(
-                f"{what} ids are {_kind(earlier)} in {name}, such as {earlier[0]!r}, but {_kind(ids)} in this log, such "
-                f"as {ids[0]!r}; pass ids='text' when reading both logs (command line: --ids text)"
+                f"{what} ids are {_kind(earlier)} in {name}, such as {earlier[0]!r}, but {_kind(ids)} in this log, "
+                f"such as {ids[0]!r}; pass ids='text' when reading both logs (command line: --ids text)"
             )
         codes = positions(ids, earlier).astype(np.int64)
         here = np.flatnonzero(codes >= 0)
@@ -128,7 +128,9 @@ def keep_choices(method: TrainingMethod, earlier: TrainingMethod) -> None:
 
 @torch.no_grad()
 def _copy(method: TrainingMethod, earlier: TrainingMethod, users: Match, items: Match, name: str) -> None:
-    matches = {id(one): users for one in method.user_parameters()} | {id(one): items for one in method.item_parameters()}
+    matches = {id(one): users for one in method.user_parameters()} | {
+        id(one): items for one in method.item_parameters()
+    }
     state = earlier.state_dict()
     learned = set(method.learned_buffers())
     buffers = [(label, one) for label, one in method.named_buffers() if label in learned]

@@ -15,8 +15,8 @@ from icpe.recommender.dial import CRITERIA, Wish
 from icpe.recommender.model import Model
 from icpe.recommender.warm_start import check_same, keep_choices, start_from
 from icpe.runs.config import RunConfig
-from icpe.runs.load import load
 from icpe.runs.folder import CONFIG, CURVE, RESULT
+from icpe.runs.load import load
 from icpe.split import Parts
 from icpe.suggest import unknown_name
 from icpe.train import Trainer

@@ -78,8 +78,8 @@ def train(
     from icpe.cli._declared import check_flags
     from icpe.cli.progress import TrainingProgress, progress_bar
     from icpe.errors import ConfigError
-    from icpe.runs.live import refit_run
     from icpe.runs.folder import LIVE
+    from icpe.runs.live import refit_run
     from icpe.runs.run import Run
 
     if resume and output is None:
@@ -162,7 +162,11 @@ def nightly_config(
     config = make_config(dotted, **flags)
     if init_from is None:
         return config
-    wished = [flags["goal"], flags["niche_share"], *(dotted.get("train", {}).get(one) for one in ("goal", "niche_share"))]
+    wished = [
+        flags["goal"],
+        flags["niche_share"],
+        *(dotted.get("train", {}).get(one) for one in ("goal", "niche_share")),
+    ]
     wished.append(dotted.get("method", {}).get("beta"))
     return with_init_from(config, init_from, keep_wish=all(one is None for one in wished))
 

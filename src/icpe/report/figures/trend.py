@@ -1,7 +1,7 @@
 """Metrics of audits over time."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -22,7 +22,7 @@ def over_time(table: pl.DataFrame, metric: str, title: str, limits: Sequence[flo
         title: Name beside the axis.
         limits: Limits of rules, drawn as dotted lines.
     """
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    import matplotlib.dates
 
     figure, (axes,) = panels(1, SIZE)
     for place, name in enumerate(table[LISTS].unique(maintain_order=True)):
@@ -36,8 +36,9 @@ def over_time(table: pl.DataFrame, metric: str, title: str, limits: Sequence[flo
         axes.annotate(
             "limit", (1, limit), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=GREY, fontsize=9
         )
-    axes.xaxis.set_major_locator(locator := AutoDateLocator(minticks=2, maxticks=6))
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    dates: Any = matplotlib.dates  # matplotlib does not declare its types
+    axes.xaxis.set_major_locator(locator := dates.AutoDateLocator(minticks=2, maxticks=6))
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     axes.set(ylabel=title)
     axes.set_ylim(0, 1.1 * axes.get_ylim()[1])  # the word limit is above its line
     legend_above(axes)

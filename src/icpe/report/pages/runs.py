@@ -188,9 +188,7 @@ def exposure_cards(runs: Sequence[RunRecord]) -> list[FigureCard]:
 
 def _group_section(runs: Sequence[RunRecord], column: str) -> GroupSection:
     log, labels = runs[0].model.log, [run.label for run in runs]
-    groups = exposure_by_group(
-        item_column(log.item_info, column), log.item_counts, [run.shown for run in runs]
-    )
+    groups = exposure_by_group(item_column(log.item_info, column), log.item_counts, [run.shown for run in runs])
     return group_section(column, groups, labels, training.run_styles(runs), "training log")
 
 
