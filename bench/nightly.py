@@ -7,6 +7,7 @@ for both, and until training stops by itself. The last percent is chance: it is 
 Numbers are medians over seeds, of the world and of the training alike.
 
     python bench/nightly.py [--seeds 3] [--night 0.03]     # night: share of the log that is new today
+    python bench/nightly.py --only LightGCN --world 600 500 15000
 """
 
 import argparse
@@ -92,8 +93,8 @@ def until(log: Interactions, share: float) -> Interactions:
     return log.keep(mask).compact()
 
 
-def measure(make: Callable[[], Method], night: float, seed: int) -> dict[str, float]:
-    log = make_world(seed=seed).log
+def measure(make: Callable[[], Method], size: list[int], night: float, seed: int) -> dict[str, float]:
+    log = make_world(*size, seed=seed).log
     yesterday, today = split.chronological(until(log, 1 - night)), split.chronological(log)
     before = train(make(), yesterday, seed).model
     scratch, warm = train(make(), today, seed), train(make(), today, seed, before)
@@ -119,6 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--night", type=float, default=0.03)
+    parser.add_argument("--world", type=int, nargs=3, default=[2000, 1500, 60_000], help="users, items, interactions")
     parser.add_argument("--only", help="a part of the names of the cases to measure")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -130,7 +132,7 @@ def main() -> int:
     for label, make in CASES.items():
         if options.only and options.only not in label:
             continue
-        found = [measure(make, options.night, seed) for seed in range(options.seeds)]
+        found = [measure(make, options.world, options.night, seed) for seed in range(options.seeds)]
         mid = {name: statistics.median(one[name] for one in found) for name in found[0]}
         reached = sum(one["reached"] for one in found)
         ratios.append(mid["step_ratio"])
