@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test crash check docs-tables bench clean
+.PHONY: demo test crash fuzz check docs-tables bench clean
 
 demo: $(READY)  ## the main job on the built-in data; leaves demo/report.html
 	$(BIN)/icpe demo -o demo --force
@@ -20,6 +20,9 @@ check: $(READY)  ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/settings_tables.py --check
+
+fuzz: $(READY)  ## damaged files with new seeds for five minutes; prints the seed of a failure
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds 300
 
 docs-tables: $(READY)  ## write the tables of settings in the documentation from the declarations
 	$(BIN)/python tools/settings_tables.py

@@ -13,11 +13,13 @@ SOURCE = Path(icpe.__file__).parent
 SHARED = (
     "arrays",
     "errors",
+    "toml",
     "types",
     "columns",
     "files",
     "rng",
     "settings",
+    "shown",
     "suggest",
     "registry",
 )  # small modules that all packages may import

@@ -27,9 +27,12 @@ from icpe.cli.commands.train import train
 from icpe.cli.commands.tune import tune
 from icpe.cli.options import CommandGroup
 from icpe.errors import IcpeError
+from icpe.shown import shortened, visible
 
 # The library writes remedies as "pass ids='text' (command line: --ids text)".
 _REMEDY = re.compile(r"\b([Pp]ass|[Cc]heck) (?:(?!\b[Pp]ass\b|\b[Cc]heck\b).)*? \(command line: (.*?)\)", re.DOTALL)
+
+_LONGEST_LINE = 2000  # characters
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -92,8 +95,12 @@ def run(arguments: list[str]) -> int:
 
 
 def _print_error(message: str) -> None:
-    """Print a message in the one style of errors; further lines are aligned with the first."""
-    click.echo("error: " + message.replace("\n", "\n       "), err=True)
+    """Print a message in the one style of errors; further lines are aligned with the first.
+
+    Messages quote files, which can come from anybody, so nothing in them can move the cursor or fill the screen.
+    """
+    lines = [shortened(visible(line), _LONGEST_LINE) for line in message.split("\n")]
+    click.echo("error: " + "\n       ".join(lines), err=True)
 
 
 def _print_usage_error(error: click.ClickException) -> None:

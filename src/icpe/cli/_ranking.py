@@ -1,6 +1,5 @@
 """Settings that change how a trained model ranks, as flags of commands that take a run."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from icpe.cli.dotted import DottedCommand
+from icpe.files import read_json
 
 if TYPE_CHECKING:
     from icpe.cli._declared import Section
@@ -70,7 +70,7 @@ def parse_ranking(run: Path, dotted: dict[str, dict[str, Any]], beta: float | No
 def _method_of(run: Path) -> str | None:
     """The name of the method in a run folder, or None if the folder holds no model."""
     try:
-        name: str = json.loads((run / "model.json").read_text(encoding="utf-8"))["method"]["name"]
+        name: str = read_json(run / "model.json")["method"]["name"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return name

@@ -1,13 +1,14 @@
 """Flags with a dot, such as ``--train.lr 0.01``: one for every declared setting of a run."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
+
+from icpe.toml import parse_toml
 
 if TYPE_CHECKING:
     from icpe.cli._declared import Section
@@ -144,7 +145,7 @@ def _chosen(section: str, words: Sequence[str]) -> list[str]:
         key = "kind" if section == "split" else "name"
         for path in _values_of(("--config",), words)[-1:]:
             try:
-                given = [tomllib.loads(Path(path).read_text(encoding="utf-8"))[section][key]]
+                given = [str(parse_toml(Path(path).read_text(encoding="utf-8"))[section][key])]
             except (OSError, ValueError, KeyError, TypeError):
                 continue  # reported when the command runs
     return [name.strip() for name in ",".join(given[-1:]).split(",") if name.strip()]

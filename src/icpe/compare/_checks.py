@@ -1,7 +1,5 @@
 """Checks of a comparison before anything is trained."""
 
-import json
-import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +9,10 @@ import tomli_w
 
 from icpe.compare._state import Cell, run_folder
 from icpe.errors import ConfigError, DataError
+from icpe.files import read_json
 from icpe.runs.config import RunConfig
 from icpe.runs.folder import CONFIG, SPLIT
+from icpe.toml import parse_toml
 
 _NOT_COMPARED = {"data": ("data_dir",), "train": ("device",)}  # settings that say where a run happens, not how
 _PATHS = ("source", "train", "valid", "test", "item_info")  # of [data]
@@ -55,7 +55,7 @@ def effective_settings(config: RunConfig) -> dict[str, dict[str, Any]]:
         ConfigError: a setting is wrong.
     """
     method = config.make_method()
-    return tomllib.loads(tomli_w.dumps(config.effective(method, config.train_settings(method))))
+    return parse_toml(tomli_w.dumps(config.effective(method, config.train_settings(method))))
 
 
 def refuse_other_settings(config: RunConfig, folder: Path) -> None:
@@ -69,7 +69,7 @@ def refuse_other_settings(config: RunConfig, folder: Path) -> None:
     """
     if not (folder / CONFIG).exists():
         return
-    found, wanted = tomllib.loads((folder / CONFIG).read_text(encoding="utf-8")), effective_settings(config)
+    found, wanted = parse_toml((folder / CONFIG).read_text(encoding="utf-8")), effective_settings(config)
     for section, values in wanted.items():
         there, skipped = found.get(section, {}), _NOT_COMPARED.get(section, ())
         for name in [*values, *(name for name in there if name not in values)]:
@@ -94,7 +94,7 @@ def refuse_other_data(run: tuple[Cell, int], folder: Path, finished: Sequence[tu
         same_split = (other.config.data, other.config.split) == (cell.config.data, cell.config.split)
         if other_seed == seed and same_split:
             place = run_folder(folder, other, seed)
-            if json.loads((place / SPLIT).read_text(encoding="utf-8"))["hashes"] != now:
+            if read_json(place / SPLIT)["hashes"] != now:
                 raise DataError(
                     f"the data have changed since {place} was trained: content hashes of the split differ; "
                     "choose another folder with -o"

@@ -1,6 +1,5 @@
 """The files beside the runs of a comparison: cells, results, tables and failures."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from icpe.compare.differences import differences_of
 from icpe.compare.study_file import read_cells
 from icpe.compare.tables import ResultTable, front_metrics_of, metrics_of, table_of
 from icpe.errors import ConfigError, DataError
-from icpe.files import write_atomically, write_json, write_text
+from icpe.files import read_json, write_atomically, write_json, write_text
 
 GRID, RESULTS, SUMMARY, FAILURES, DIALS = (
     "grid.toml",
@@ -78,7 +77,7 @@ def read_grid(folder: Path) -> Grid:
     """
     try:
         cells, seeds = read_cells(folder / GRID)
-        failures = [Failure(**one) for one in json.loads((folder / FAILURES).read_text(encoding="utf-8"))]
+        failures = [Failure(**one) for one in read_json(folder / FAILURES)]
     except (OSError, ValueError, TypeError, ConfigError) as error:
         raise DataError(
             f"{folder} holds no comparison ({error}); create one with `icpe compare … -o {folder}`"

@@ -5,7 +5,6 @@ may have a ``label`` other than its name, ``tuned = false``, and ``ranking.DIAL 
 evaluate after training. ``seeds`` may be given at the top.
 """
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from icpe.compare._state import Cell
 from icpe.errors import ConfigError
 from icpe.runs.config import SECTIONS, RunConfig
 from icpe.suggest import nearest
+from icpe.toml import parse_toml
 
 _CELL_KEYS = ("label", "tuned", "ranking")
 
@@ -24,7 +24,7 @@ def read_cells(path: Path) -> tuple[list[Cell], list[int] | None]:
         ConfigError: the file cannot be read or has another structure.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
     seeds, cells = content.pop("seeds", None), content.pop("cells", None)

@@ -11,6 +11,7 @@ import polars as pl
 from icpe.data.factorize import factorize
 from icpe.data.readers.table import Table
 from icpe.errors import ConfigError, DataError
+from icpe.shown import shortened
 from icpe.types import IntArray
 
 IdType = Literal["auto", "int", "text"]
@@ -106,7 +107,7 @@ def _convert(table: Table, column: str, distinct: pl.Series, first_rows: IntArra
         odd = int((integers.is_null() if ids == "int" else ~digits).arg_true()[0])  # the first one in the file
         reason = "ids='int' requires integers" if ids == "int" else "most others are integers"
         raise DataError(
-            f"{table.where(int(first_rows[odd]))}: {column!r} is {distinct[odd]!r}, but {reason}. "
+            f"{table.where(int(first_rows[odd]))}: {column!r} is {shortened(repr(distinct[odd]))}, but {reason}. "
             "Correct it, or pass ids='text' (command line: --ids text) if ids are names"
         )
     return distinct

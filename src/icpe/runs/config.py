@@ -1,7 +1,6 @@
 """The configuration of a run, as ``config.toml`` stores it."""
 
 import inspect
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,8 +20,10 @@ from icpe.runs.earlier_versions import upgraded
 from icpe.runs.plugins import load_plugins
 from icpe.runs.presets import find_preset
 from icpe.settings import Settings, setting
+from icpe.shown import shortened
 from icpe.split import KINDS, Parts, cut, everything, given
 from icpe.suggest import unknown_name
+from icpe.toml import parse_toml
 from icpe.train import TrainSettings
 from icpe.train.method import TrainingMethod
 
@@ -74,12 +75,14 @@ class RunConfig:
             ConfigError: The file cannot be read, or it has an unknown section.
         """
         try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            content = parse_toml(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
             raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
         for name, values in content.items():
             if name not in SECTIONS or not isinstance(values, dict):
-                raise ConfigError(f"{path}: {unknown_name('section', name, SECTIONS)}")
+                raise ConfigError(f"{path}: {unknown_name('section', shortened(name), SECTIONS)}")
+            if not isinstance(values.get("name", ""), str):
+                raise ConfigError(f"{path}: {name}.name is {shortened(repr(values['name']))}; expected a text")
         return cls(**upgraded(content))
 
     def updated(self, section: str, values: dict[str, Any]) -> "RunConfig":

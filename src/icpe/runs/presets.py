@@ -14,7 +14,6 @@ backbone, called a cell, contains the sections of a run and what the tuning reco
     lr = 0.004
 """
 
-import tomllib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -26,6 +25,8 @@ from icpe.errors import ConfigError
 from icpe.files import write_atomically
 from icpe.methods import METHODS
 from icpe.runs.earlier_versions import renamed
+from icpe.shown import shortened
+from icpe.toml import parse_toml
 
 SECTIONS = ("backbone", "method", "train")
 _HEADING = "# Settings found by `icpe tune`, for `icpe train --preset`. Tuning again replaces only what it tunes.\n\n"
@@ -88,14 +89,16 @@ def read_presets(path: Path | Traversable) -> Cells:
         ConfigError: the file cannot be read or is not a file of presets.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read as a file of presets: {error}") from error
     for method, cells in content.items():
         for backbone, cell in cells.items() if isinstance(cells, dict) else [("", None)]:
             if not isinstance(cell, dict) or not all(isinstance(cell.get(name, {}), dict) for name in SECTIONS):
                 where = ".".join(filter(None, (method, backbone)))
-                raise ConfigError(f"{path} is not a file of presets: [{where}] should be a table METHOD.BACKBONE")
+                raise ConfigError(
+                    f"{path} is not a file of presets: [{shortened(where)}] should be a table METHOD.BACKBONE"
+                )
     return content
 
 

@@ -1,6 +1,5 @@
 """Finished runs, read from their folders."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -70,7 +69,7 @@ class RunRecord:
         try:
             manifest, result = (read_json(folder / name) for name in (SPLIT, RESULT))
             curve = [json.loads(line) for line in (folder / CURVE).read_text("utf-8").splitlines()]
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(
                 f"{folder} contains no finished run ({error}); train one with `icpe train … -o {folder}`"
             ) from error

@@ -60,7 +60,7 @@ class SavedRun:
         try:
             result: dict[str, Any] = read_json(folder / RESULT)
             hashes = read_json(folder / SPLIT)["hashes"]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{folder} holds no finished run ({error}); train with `icpe train … -o {folder}`"
             ) from error

@@ -13,6 +13,7 @@ from icpe.data.lookup import positions
 from icpe.errors import ConfigError, DataError
 from icpe.files import check_files, read_json, write_together
 from icpe.files.atomic import Writer, as_json, text_writer
+from icpe.shown import shortened
 from icpe.types import IntArray
 
 FORMAT = 1
@@ -157,17 +158,20 @@ def load(folder: Path | str) -> Parts:
         manifest = read_json(path)
         recipe, hashes = _recipe(manifest), manifest["hashes"]
         moved, dropped, log_hash = manifest["moved_to_train"], manifest["dropped"], hashes["log"]
+        expected = {name: hashes[name] for name in PARTS}
     except FileNotFoundError:
         raise DataError(f"{folder} holds no split: {path} does not exist. Create one with `icpe split`") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is not a manifest that this version can read: {error!r}") from error
+        raise DataError(
+            f"{path} is not a manifest that this version can read: {type(error).__name__}: {shortened(str(error))}"
+        ) from error
     frames = [_read_part(folder / f"{name}.parquet") for name in PARTS]
     info = folder / ITEMS
     train = Interactions.read(frames[0], item_info=info if info.exists() else None)
     valid, test = (recode(frame, train) for frame in frames[1:])
     parts = Parts(train, valid, test, recipe, moved, dropped, log_hash)
     for name, part in parts.named():
-        if part.content_hash != hashes[name]:
+        if part.content_hash != expected[name]:
             raise DataError(f"{folder / name}.parquet does not match {path}: its content hash differs")
     return parts
 

@@ -1,6 +1,5 @@
 """``icpe demo``: training with and without debiasing on the built-in data."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,7 @@ import click
 
 from icpe.cli.dotted import DottedCommand
 from icpe.cli.options import command_line, json_option, print_json, seed_option
+from icpe.files import read_json
 
 if TYPE_CHECKING:
     from icpe.data import World
@@ -105,7 +105,7 @@ def _is_begun(output: Path, parts: "Parts") -> bool:
     from icpe.errors import ConfigError
 
     try:
-        found = json.loads((output / "split" / "split.json").read_text(encoding="utf-8"))["hashes"]
+        found = read_json(output / "split" / "split.json")["hashes"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     if found != parts.manifest["hashes"]:

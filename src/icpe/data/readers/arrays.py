@@ -13,7 +13,8 @@ from icpe.errors import DataError
 def read_npy(path: Path, columns: Columns | None, expected: ExpectedColumns = INTERACTION) -> Table:
     """A two-dimensional array of numbers as a table. Its columns are named by position; pickled objects are refused."""
     try:
-        array = np.load(path, allow_pickle=False)
+        # Mapping the file compares its size with the shape that its header claims before anything is allocated.
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # NumPy evaluates the header, so a damaged file can raise almost anything
         raise DataError(f"{path} is not a plain NumPy array ({type(error).__name__}); pickles are refused") from error
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "iuf":

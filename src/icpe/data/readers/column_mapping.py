@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 from icpe import columns as col
 from icpe.errors import ConfigError, DataError
+from icpe.shown import shortened
 from icpe.suggest import nearest
+
+_COMPARED = 1000  # columns among which a similar name is looked for; comparing a million takes minutes
 
 Columns = Mapping[str, str | int]
 """Our column name → the name, or the position from 0, in the source."""
@@ -106,17 +109,17 @@ def _check_mapping(mapping: Columns, available: Sequence[str], source: str, expe
 
 
 def _not_found(theirs: str, ours: str, available: Sequence[str], source: str, expected: ExpectedColumns) -> str:
-    message = f"column {theirs!r} not found; {source} has {_listed(available)}. "
+    message = f"column {shortened(repr(theirs))} not found; {source} has {_listed(available)}. "
     if all(_is_number(name) for name in available):
         remedy = expected.remedy_without_header(f"{expected.header_flag} ")
         return f"{message}That looks like data, not a header: pass header=False and {remedy}"
-    near = nearest(theirs, [name.lower() for name in available])
+    near = nearest(theirs, [name.lower() for name in available[:_COMPARED]])
     guess = next((name for name in available if near and name.lower() == near), "NAME")
     return f"{message}Pass {expected.remedy({ours: guess})}"
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:12])
+    shown = ", ".join(shortened(repr(name)) for name in names[:12])
     return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 

@@ -108,7 +108,7 @@ def _find_layout(
     separator = _check_separator(separator, path) or ("\t" if format == "tsv" else _detect_separator(head, path))
     # Only CSV and TSV quote fields; in the other formats a quotation mark is an ordinary character, as in names.
     quote = '"' if format in ("csv", "tsv") else None
-    fields = _fields(head, separator, quote)
+    fields = _fields(head, separator, quote, path)
     names = fields if header else [str(position) for position in range(len(fields))]
     if format == "inter":
         names = [name.split(":")[0] for name in names]
@@ -143,9 +143,17 @@ def _detect_separator(head: str, path: Path) -> str:
     return max(",\t;|", key=head.count)
 
 
-def _fields(head: str, separator: str, quote: str | None) -> list[str]:
+def _fields(head: str, separator: str, quote: str | None, path: Path) -> list[str]:
     head = head.rstrip("\r")
-    return head.split(separator) if quote is None else next(csv.reader([head], delimiter=separator, quotechar=quote))
+    if quote is None:
+        return head.split(separator)
+    try:
+        return next(csv.reader([head], delimiter=separator, quotechar=quote))
+    except csv.Error as error:  # a field of more than 131,072 characters
+        raise DataError(
+            f"the first row of {path} cannot be split at {separator!r} into column names ({error}). Check that it is a "
+            "header, or pass another separator (command line: --separator)"
+        ) from error
 
 
 def _hetrec_columns(names: list[str]) -> dict[str, str | int]:

@@ -15,6 +15,7 @@ from icpe.data.readers.item_lists import read_item_lists
 from icpe.data.readers.parquet import read_parquet, read_parquet_folder
 from icpe.data.readers.table import Table, join
 from icpe.data.readers.text_lines import COMPRESSED, first_line
+from icpe.data.readers.unpacked import refuse_bomb
 from icpe.errors import ConfigError, DataError
 
 Format = Literal["auto", "parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy"]
@@ -87,6 +88,7 @@ def _read_file(path: Path, options: _Options, stream: bool) -> Table:
         return read_parquet([path], str(path), options.columns, options.expected)
     if format == "npy":
         return read_npy(path, options.columns, options.expected)
+    refuse_bomb(path)
     if format == "lists":
         first_line(path)  # raises if the file is not text
         return read_item_lists(path)
@@ -104,6 +106,7 @@ def _detect_format(path: Path) -> Format:
         if file.read(4) == b"PAR1":
             return "parquet"
     if suffix == ".txt":
+        refuse_bomb(path)
         # The lists published with NGCF and LightGCN contain only blanks; anything else is a delimited table.
         return "csv" if any(mark in first_line(path)[0] for mark in ",;\t|") else "lists"
     return "csv"

@@ -7,7 +7,10 @@ import polars as pl
 
 from icpe.data.readers.column_mapping import INTERACTION, Columns, ExpectedColumns, pick_columns
 from icpe.data.readers.table import Piece, Table
+from icpe.data.readers.unpacked import largest_size, too_large
 from icpe.errors import DataError
+
+_BYTES = 8  # a value in memory
 
 
 def read_parquet_folder(folder: Path, columns: Columns | None, expected: ExpectedColumns = INTERACTION) -> Table:
@@ -33,6 +36,7 @@ def read_parquet(
     try:
         names = scan.collect_schema().names()
         picked = pick_columns(names, columns, source, expected=expected)
+        _refuse_too_many_rows(scan, len(picked), files, source)
         frame = scan.select(pl.col(theirs).alias(ours) for ours, theirs in picked.items()).collect()
     except pl.exceptions.SchemaError as error:
         raise DataError(
@@ -44,3 +48,11 @@ def read_parquet(
             "It may be cut off or damaged: create or copy it again"
         ) from error
     return Table(frame, (Piece(source, frame.height),), tuple(name for name in names if name not in picked.values()))
+
+
+def _refuse_too_many_rows(scan: pl.LazyFrame, width: int, files: Sequence[Path], source: str) -> None:
+    """Refuse a file that claims many more rows than a log of its size has, such as a single value repeated."""
+    packed = sum(path.stat().st_size for path in files)
+    unpacked = scan.select(pl.len()).collect().item() * width * _BYTES
+    if unpacked > largest_size(packed):
+        raise too_large(source, packed, largest_size(packed), "write it as CSV and read that")

@@ -8,6 +8,7 @@ import polars as pl
 
 from icpe.data.factorize import Factorized
 from icpe.errors import DataError
+from icpe.shown import shortened
 from icpe.types import BoolArray, IntArray
 
 
@@ -68,7 +69,7 @@ class Table:
         rows = wrong.arg_true()
         index = int(rows[0])
         more = f" (and {len(rows) - 1:,} more rows)" if len(rows) > 1 else ""
-        return DataError(f"{self.where(index)}: {column!r} is {self.frame[column][index]!r}, which {what}{more}")
+        return DataError(f"{self.where(index)}: {column!r} is {_shown(self.frame[column], index)}, which {what}{more}")
 
     def keep(self, mask: BoolArray) -> "Table":
         """The rows where ``mask`` is true. They keep their row numbers."""
@@ -81,6 +82,14 @@ class Table:
             start += piece.length
         factorized = {name: column.keep(mask) for name, column in self.factorized.items()}
         return replace(self, frame=self.frame.filter(pl.Series(mask)), pieces=tuple(pieces), factorized=factorized)
+
+
+def _shown(values: pl.Series, index: int) -> str:
+    """A value as messages show it, cut if it is long."""
+    try:
+        return shortened(repr(values[index]))
+    except (ValueError, OverflowError, pl.exceptions.PanicException):  # a time beyond the range of Python's dates
+        return str(values.to_physical()[index])
 
 
 def join(tables: Sequence[Table]) -> Table:

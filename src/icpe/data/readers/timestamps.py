@@ -12,7 +12,7 @@ from icpe.types import IntArray
 
 TimeUnit = Literal["auto", "min", "s", "ms", "us", "ns"]
 
-_MICROSECONDS = {"min": 60e6, "s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
+_MICROSECONDS = {"day": 86_400e6, "min": 60e6, "s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _LATEST = 253_402_300_800 * 10**6  # the end of the year 9999, in microseconds
 _ISO_FORMS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f%z", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M%z")
 _EXAMPLES = "expected Unix seconds or milliseconds (1546272009), an ISO time (2019-01-31T16:00:09) or a date"
@@ -33,7 +33,7 @@ def parse_times(table: Table, column: str, unit: TimeUnit = "auto") -> IntArray:
     if values.dtype == pl.String:
         times = _from_text(table, column, values, unit)
     elif values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
-        times = values.cast(pl.Datetime("us")).to_physical()
+        times = _from_dates(values)
     elif values.dtype.is_numeric() and not values.dtype.is_decimal():
         times = _from_numbers(table, column, values, unit)
     else:
@@ -48,6 +48,16 @@ def parse_times(table: Table, column: str, unit: TimeUnit = "auto") -> IntArray:
             column, times >= _LATEST, "is after the year 9999; check time_unit (command line: --time-unit)"
         )
     return array
+
+
+def _from_dates(values: pl.Series) -> pl.Series:
+    """Dates and times of any unit, cut to the allowed range first, because polars cannot convert all of them."""
+    physical = values.to_physical().cast(pl.Int64)
+    unit = values.dtype.time_unit if isinstance(values.dtype, pl.Datetime) else "day"
+    if unit == "ns":
+        return physical // 1000
+    scale = int(_MICROSECONDS[unit])
+    return physical.clip(-1, _LATEST // scale) * scale
 
 
 def _from_text(table: Table, column: str, values: pl.Series, unit: TimeUnit) -> pl.Series:

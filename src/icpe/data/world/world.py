@@ -19,6 +19,7 @@ import polars as pl
 from icpe import columns as col
 from icpe.data.interactions import Interactions
 from icpe.data.lookup import positions
+from icpe.data.readers import Piece, Table, parse_times
 from icpe.data.world.checks import check_whole
 from icpe.data.world.preference import products, top_columns
 from icpe.errors import DataError
@@ -128,7 +129,7 @@ class World:
             items=items[col.ITEM],
             user=_row_codes(rows, users, col.USER, path),
             item=_row_codes(rows, items, col.ITEM, path),
-            timestamp=rows[col.TIME].to_physical().to_numpy(),
+            timestamp=parse_times(Table(rows, (Piece(str(path), rows.height),)), col.TIME),
             item_info=items.select(*names),
         )
         return cls(

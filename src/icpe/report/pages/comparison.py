@@ -1,6 +1,5 @@
 """``report.html`` of a comparison: methods on backbones, with all seeds."""
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from icpe.compare.grid import Cell, Grid
 from icpe.compare.names import BASELINES, backbone_name
 from icpe.compare.significance import ResultRow, find_subject
 from icpe.compare.tables import ResultTable, table_of
+from icpe.files import read_json
 from icpe.report import comparison_sentences
 from icpe.report.figures import fronts
 from icpe.report.figures.trade_off import scatter_figure, trade_off_figure
@@ -161,7 +161,7 @@ def _provenance(grid: Grid) -> dict[str, Any]:
     manifests: dict[int, dict[str, Any]] = {}
     for cell, seed in grid.finished():
         if seed not in manifests:
-            manifests[seed] = json.loads((grid.run_folder(cell, seed) / "split.json").read_text(encoding="utf-8"))
+            manifests[seed] = read_json(grid.run_folder(cell, seed) / "split.json")
     return {
         "runs_folder": folder / "runs",
         "command": shlex.join(again),

@@ -1,0 +1,1 @@
+"""A mutation fuzzer for everything that icpe reads: ``mutations`` damage files, ``targets`` are the readers."""
