@@ -50,5 +50,4 @@ def test_the_fuzzer_can_fail(targets, tmp_path, monkeypatch):
 
     monkeypatch.setattr(weights, "text_to_numbers", careless)
     with pytest.raises(FuzzError, match=r"csv, seed \d+: InvalidOperationError"):
-        for seed in SEEDS:
-            attempt("csv", targets["csv"], seed, tmp_path / "damaged")
+        [attempt("csv", targets["csv"], seed, tmp_path / "damaged") for seed in SEEDS]

@@ -7,6 +7,7 @@ import polars as pl
 
 from icpe import columns as col
 from icpe.data.readers import ITEM_INFO, Columns, pick_columns
+from icpe.data.readers.unpacked import refuse_bomb
 from icpe.errors import ConfigError, DataError
 from icpe.suggest import unknown_name
 
@@ -77,6 +78,7 @@ def _as_frame(info: Any) -> pl.DataFrame:
     try:
         if path.suffix == ".parquet":
             return pl.read_parquet(path, glob=False)
+        refuse_bomb(path)
         return pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",", infer_schema=False, glob=False)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataError(f"item information {path} cannot be read: {str(error).splitlines()[0]}") from error
