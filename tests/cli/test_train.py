@@ -558,3 +558,21 @@ def test_wrong_questions(icpe, finished, arguments, message):
     assert (code, out) == (2, "")
     assert message in err
     assert list(Path().iterdir()) == []
+
+
+def test_limits_are_checked_before_training(icpe, tmp_path):
+    log_file = tmp_path / "log.csv"
+    skewed_log(users=60, items=40, pairs=900).write(log_file)
+    for flags, words in (
+        (("-n", 41), "n is 41, but the training part has 40 items, so no list can be that long. Pass -n 40"),
+        (("--backbone.dim", 10**9), "backbone.dim is 1000000000, which needs at least 1.6 TB of memory for 60 users"),
+        (("--method", "icpe", "--method.clusters", 10**9), "are available. Pass a smaller --method.clusters"),
+    ):
+        code, out, err = icpe("train", log_file, "-o", tmp_path / "run", *flags)
+        assert (code, out) == (2, "")
+        assert words in err
+        assert not (tmp_path / "run").exists()
+    (tmp_path / "valid.csv").write_text("user_id,item_id\n999,999\n")
+    code, out, err = icpe("train", "--train", log_file, "--valid", tmp_path / "valid.csv", "-o", tmp_path / "run")
+    assert (code, out) == (2, "")
+    assert "the valid part is empty: of its 1 interactions, 1 have a user or an item without training data" in err

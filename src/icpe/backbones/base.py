@@ -79,6 +79,18 @@ class Backbone(nn.Module, ABC):
         All random numbers are drawn from ``rng``.
         """
 
+    def memory_needs(self, users: int, items: int, copies: int) -> dict[str, int]:
+        """Return the bytes that training needs at least, by the name of the setting that they grow with.
+
+        Training refuses settings that need more memory than there is. The default states nothing.
+
+        Args:
+            users: number of users.
+            items: number of items.
+            copies: number of copies of all parameters, including the state of the optimiser.
+        """
+        return {}
+
     @abstractmethod
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return the representations of all users [users, D] and of all items [items, D] (Z_U, Z_I).
@@ -180,6 +192,10 @@ class DotBackbone(Backbone):
         self.users, self.items = len(train.users), len(train.items)
         self.user_table = normal_table(self.users, self.settings.dim, self.settings.init_std, rng)
         self.item_table = normal_table(self.items, self.settings.dim, self.settings.init_std, rng)
+
+    def memory_needs(self, users: int, items: int, copies: int) -> dict[str, int]:
+        """Return the bytes of both tables."""
+        return {"dim": 4 * copies * (users + items) * self.settings.dim}
 
     def halved(self) -> Self:
         """Return an unbuilt backbone with rows of half the length."""

@@ -17,7 +17,7 @@ class LightGCNSettings(TableSettings):
     """Settings of :class:`LightGCN`."""
 
     init_std: float = setting(0.1, "Standard deviation of the initial values of the tables.", above=0.0)
-    layers: int = setting(3, "Number of propagation layers (L); 0 gives matrix factorisation.", least=0)
+    layers: int = setting(3, "Number of propagation layers (L); 0 gives matrix factorisation.", least=0, most=100)
     node_dropout: float = setting(0.1, "Share of the graph's entries dropped in training.", least=0.0, below=1.0)
     message_dropout: float = setting(0.1, "Share of each layer's numbers dropped in training.", least=0.0, below=1.0)
 
@@ -50,6 +50,12 @@ class LightGCN(DotBackbone):
         """Draw both tables from N(0, init_std²), users first, and create the graph of the training pairs."""
         super().build(train, rng)
         self.graph = graph_of(train)
+
+    def memory_needs(self, users: int, items: int, copies: int) -> dict[str, int]:
+        """Return the bytes of both tables and, with message dropout, of the masks of all layers."""
+        masked = self.settings.layers if self.settings.message_dropout else 0
+        masks = masked * (users + items) * self.settings.dim
+        return {**super().memory_needs(users, items, copies), "layers": masks}
 
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return the mean of all layers, [users, dim] and [items, dim]."""

@@ -70,6 +70,14 @@ class NeuMF(Backbone):
         self.output = uniform_matrix(1, joint, (3 / joint) ** 0.5, rng)
         self.output_bias = nn.Parameter(torch.zeros(1))
 
+    def memory_needs(self, users: int, items: int, copies: int) -> dict[str, int]:
+        """Return the bytes of both tables and of the layers."""
+        dim, layers = self.settings.dim, self.settings.layers
+        widths = (2 * dim, *layers)
+        hidden = sum(wide * (narrow + 1) for narrow, wide in zip(widths, layers, strict=False))
+        numbers = {"dim": (users + items) * 2 * dim, "layers": hidden + dim + layers[-1] + 1}
+        return {name: 4 * copies * number for name, number in numbers.items()}
+
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return GMF and MLP rows side by side, [users, 2·dim] and [items, 2·dim]."""
         self._require_built()

@@ -92,6 +92,9 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         _print_error(str(error))
         return 1
+    except MemoryError as error:
+        _print_error(f"the memory of this machine is not enough. {error}".rstrip())
+        return 1
 
 
 def _print_error(message: str) -> None:

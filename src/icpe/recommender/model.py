@@ -190,6 +190,7 @@ class Model:
     ) -> Iterator[pl.DataFrame]:
         """Yield the frame of :meth:`recommend` in pieces, for more users than fit into memory."""
         codes, unknown_users, limits = self._request(users, n, items, exclude, unknown)
+        n = min(n, len(self.log.items))
         yield Lists.empty(n).to_frame(self.log.users, self.log.items)
         for lists in self.ranker.stream(codes, n, hide_seen=hide_seen, **limits):
             yield lists.to_frame(self.log.users, self.log.items)

@@ -1,5 +1,6 @@
 """Finished runs, read from their folders."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

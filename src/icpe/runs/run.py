@@ -24,6 +24,7 @@ from icpe.runs.measure import evaluations, front_summary, without_nan
 from icpe.runs.origin import Origin, origin_of, recorded_start
 from icpe.split import Parts
 from icpe.train import Trainer
+from icpe.train.limits import check_lengths
 from icpe.train.loop import Position
 
 
@@ -74,6 +75,7 @@ class Run:
         # This reports mistakes in the settings before the log is read, which can take long.
         method, settings, depths = self.config.prepare()
         parts = self.config.open_parts(progress=True)
+        check_lengths(depths, len(parts.train.items))
         found = validator(parts.train, parts.valid, settings)
         trainer = Trainer(method, parts.train, self.config.seed, settings, found)
         self.config = replace(self.config, start=origin.begin(trainer, parts))

@@ -20,6 +20,7 @@ from icpe.runs.load import load
 from icpe.runs.measure import evaluations, measure, without_nan
 from icpe.runs.plugins import Plugin
 from icpe.split import Parts
+from icpe.train.limits import check_lengths
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +110,14 @@ def evaluate_run(
         verify: whether to compare the files with their checksums.
 
     Raises:
-        ConfigError: the method has no such ranking setting.
+        ConfigError: the method has no such ranking setting, or a length is larger than the number of items.
         DataError: the folder contains no finished run, or the data have changed since the run.
     """
     run = SavedRun.open(folder, data_dir, plugins, verify)
     model = run.model.adjusted(**adjust) if adjust else run.model
-    return {**run.result, "beta": model.beta, **measure(model, run.parts, depths or run.config.depths)}
+    lengths = depths or run.config.depths
+    check_lengths(lengths, len(run.parts.train.items))
+    return {**run.result, "beta": model.beta, **measure(model, run.parts, lengths)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from icpe.data.interactions import Interactions
+from icpe.errors import DataError
 from icpe.split.parts import Parts, check_not_empty, recode
 from icpe.types import IntArray
 
@@ -34,8 +35,20 @@ def given(train: Any, valid: Any = None, test: Any = None, **options: Any) -> Pa
         "user or item without training data": sum(map(len, held)) - sum(map(len, known)),
         "pair is in an earlier part too": sum(map(len, known)) - len(validation) - len(testing),
     }
+    if valid is not None and len(validation) == 0:
+        raise _no_validation(len(held[0]), len(known[0]))
     parts = Parts(training, validation, testing, {"split": "given", "valid": int(valid is not None)}, dropped=dropped)
     return parts if test is None else check_not_empty(parts)
+
+
+def _no_validation(given_pairs: int, known_pairs: int) -> DataError:
+    """The error for a validation part that leaves nothing to validate on."""
+    return DataError(
+        f"the valid part is empty: of its {given_pairs:,} interactions, {given_pairs - known_pairs:,} have a user or "
+        f"an item without training data, and {known_pairs:,} are in the training part too. Without validation, "
+        "training would not stop early and the dial would stay at rest. Check that both files use the same ids, or "
+        "leave the validation part out"
+    )
 
 
 def _open(source: Any, training: Interactions, options: dict[str, Any]) -> Interactions:

@@ -18,6 +18,7 @@ from icpe.errors import IcpeError
 from icpe.rng import random_keys, stream
 from icpe.train.abilities import CustomSampling, Diagnostics, OnPlateau, RankingChoice, Refresh
 from icpe.train.batch import Batch, SampledBatch
+from icpe.train.limits import check_memory
 from icpe.train.method import TrainingMethod
 from icpe.train.optimizer import Optimizer
 from icpe.train.sampling import Sampler
@@ -112,6 +113,7 @@ class Trainer:
     ) -> None:
         self.device = settings.torch_device()
         self.method, self.settings, self._seed, self._validate = method, settings, seed, validate
+        check_memory(method, train, settings, validates=validate is not None)
         method.build(train, stream(seed, "train/start"))
         method.to(self.device)
         resample = method.sample if isinstance(method, CustomSampling) else None

@@ -114,7 +114,7 @@ def front_curves(curves: Sequence[Curve], view: View = "places") -> "Figure":
     axes.set(xlabel=_ACROSS[across], ylabel=_UP[up].format(n=curves[0].n))
     axes.margins(0.04)
     axes.set_xlim(left=0)
-    highest = max(max(*curve.values[up], curve.chosen[up]) for curve in curves)
+    highest = max(max([*curve.values[up], curve.chosen[up]]) for curve in curves)
     axes.set_ylim(0, _ROOM * highest or 1.0)
     points = np.array([[100 * curve.chosen[across], curve.chosen[up]] for curve in curves])
     label_points(axes, points, [curve.label for curve in curves], _pieces(curves, across, up))
