@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# As variables the constraints also hold for what builds the project; pip ignores the flag there.
+PINNED := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 
 .PHONY: demo test crash fuzz check docs-tables bench clean
 
@@ -40,5 +42,5 @@ clean:  ## forget the virtual environment and caches
 # The stamp file makes a second run start at once; it is renewed when the dependencies change.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PINNED) $(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@

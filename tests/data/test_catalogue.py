@@ -8,7 +8,7 @@ import pytest
 from icpe.data.datasets import CATALOGUE, Dataset, find_dataset
 from icpe.errors import ConfigError
 
-CHECKSUM = re.compile(r"md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}")
+CHECKSUM = re.compile(r"sha256:[0-9a-f]{64}")
 COLUMNS = {"user_id", "item_id", "timestamp", "weight"}
 
 every_dataset = pytest.mark.parametrize("dataset", CATALOGUE.values(), ids=list(CATALOGUE))
@@ -69,14 +69,17 @@ def test_urls_are_secure_and_checksums_well_formed(dataset: Dataset) -> None:
     for remote in dataset.remote:
         assert re.fullmatch(r"https://[^\s?#]+", remote.url)
         assert remote.url.endswith(".zip") == remote.archive
-        assert remote.checksum is None or CHECKSUM.fullmatch(remote.checksum)
+        assert remote.checksum is not None
+        assert CHECKSUM.fullmatch(remote.checksum)
+    assert all(CHECKSUM.fullmatch(value) for value in dataset.known.values())
+    assert set(dataset.known) <= set(dataset.files)
 
 
 @read_from_files
-def test_a_download_is_checked_or_pinned_or_the_original(dataset: Dataset) -> None:
+def test_a_download_comes_from_a_commit_or_from_the_publisher(dataset: Dataset) -> None:
     for remote in dataset.remote:
         pinned = re.search(r"/[0-9a-f]{40}/", remote.url)
-        assert remote.checksum or pinned or remote.url.startswith("https://files.grouplens.org/")
+        assert pinned or remote.url.startswith("https://files.grouplens.org/")
 
 
 @pytest.mark.parametrize("name", ["yelp2018", "yelp2019"])

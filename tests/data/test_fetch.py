@@ -1,6 +1,7 @@
 import errno
 import hashlib
 import io
+import json
 import os
 import re
 import socket
@@ -33,6 +34,7 @@ from icpe.data.datasets import (
 )
 from icpe.data.datasets.archive import unpack
 from icpe.data.datasets.transfer import BadDownloadError
+from icpe.data.datasets.verify import RECORD, published
 from icpe.errors import ConfigError, DataError
 
 TRAIN = b"0 1 2 3\n1 2\n" * 50
@@ -117,6 +119,10 @@ def md5(content: bytes) -> str:
     return f"md5:{hashlib.md5(content, usedforsecurity=False).hexdigest()}"
 
 
+def sha256(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
 def zipped(**members: bytes) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -134,8 +140,8 @@ def put(place: Path, dataset: Dataset, content: bytes = b"old") -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder; folders too, so that nothing left behind goes unseen."""
-    found = sorted(folder.rglob("*"))
+    """Every file below a folder but the record of checksums; folders too, so that nothing left behind goes unseen."""
+    found = sorted(path for path in folder.rglob("*") if path.name != RECORD)
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"folder" for path in found}
 
 
@@ -248,8 +254,7 @@ def test_second_fetch_makes_no_request(server: Server, cache: Path) -> None:
 
 def test_archive_gives_only_what_is_wanted(server: Server, cache: Path) -> None:
     archive = zipped(**{"top/train.txt": TRAIN, "top/artists.dat": NAMES, "top/readme.txt": b"read me", "top/": b""})
-    sha256 = f"sha256:{hashlib.sha256(archive).hexdigest()}"
-    dataset = toy(server.offer("/toy.zip", archive, sha256), files=("train.txt",), item_file="artists.dat")
+    dataset = toy(server.offer("/toy.zip", archive, sha256(archive)), files=("train.txt",), item_file="artists.dat")
     fetch(dataset)
     assert contents(cache) == {"toy": b"folder", "toy/train.txt": TRAIN, "toy/artists.dat": NAMES}
     fetch(dataset)
@@ -346,7 +351,6 @@ def test_old_files_survive_a_failed_forced_download(case: str, server: Server, c
     put(cache, dataset)
     assert words in failure(dataset, force=True)
     assert contents(cache) == {"toy": b"folder", "toy/train.txt": b"old"}
-    assert fetch(dataset) == cache / "toy"
 
 
 def half_broken() -> bytes:
@@ -450,6 +454,63 @@ def test_cache_that_is_a_file(server: Server, cache: Path) -> None:
     assert "ICPE_CACHE" in message
 
 
+# Files that were downloaded earlier
+
+
+def test_unpacked_files_are_compared_when_they_are_used_again(server: Server, cache: Path) -> None:
+    archive = zipped(**{"train.txt": TRAIN, "artists.dat": NAMES})
+    dataset = toy(server.offer("/toy.zip", archive, sha256(archive)), files=("train.txt",), item_file="artists.dat")
+    fetch(dataset)
+    assert json.loads((cache / "toy" / RECORD).read_text()) == {
+        "train.txt": sha256(TRAIN),
+        "artists.dat": sha256(NAMES),
+    }
+    for file in ("train.txt", "artists.dat"):
+        good = (cache / "toy" / file).read_bytes()
+        (cache / "toy" / file).write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+        message = failure(dataset)
+        assert message.startswith(
+            f"{cache / 'toy' / file} is not the file that was published: its checksum should be sha256:"
+        )
+        assert "icpe data fetch toy --force" in message
+        fetch(dataset, force=True)
+        assert fetch(dataset) == cache / "toy"
+
+
+def test_a_file_without_a_known_checksum_must_stay_as_it_was_first_downloaded(server: Server, cache: Path) -> None:
+    dataset = toy(server.offer("/train.txt", TRAIN), files=("train.txt",))
+    fetch(dataset)
+    (cache / "toy" / "train.txt").write_bytes(TEST)
+    assert f"its checksum should be {sha256(TRAIN)}" in failure(dataset)
+
+
+def test_files_put_into_the_cache_by_hand_are_compared_with_the_catalogue(server: Server, cache: Path) -> None:
+    dataset = toy(server.offer("/train.txt", TRAIN, sha256(TRAIN)), files=("train.txt",))
+    put(cache, dataset, TRAIN)
+    assert fetch(dataset) == cache / "toy"
+    (cache / "toy" / "train.txt").write_bytes(TEST)
+    assert "is not the file that was published" in failure(dataset)
+
+
+def test_own_files_that_differ_from_the_published_ones_are_used_with_a_warning(tmp_path: Path) -> None:
+    dataset = replace(toy(files=("train.txt",)), known={"train.txt": sha256(TRAIN)})
+    folder = put(tmp_path / "own", dataset, TRAIN)
+    assert fetch(dataset, tmp_path / "own") == folder
+    (folder / "train.txt").write_bytes(TEST)
+    with pytest.warns(UserWarning, match=r"train\.txt is not the published file of toy \(sha256:"):
+        assert fetch(dataset, tmp_path / "own") == folder
+
+
+@pytest.mark.parametrize("damaged", ["", "[", "[1]", "5", "[" * 100_000])
+def test_a_damaged_record_is_reported(damaged: str, server: Server, cache: Path) -> None:
+    dataset = toy(server.offer("/train.txt", TRAIN, sha256(TRAIN)), files=("train.txt",))
+    fetch(dataset)
+    (cache / "toy" / RECORD).write_text(damaged)
+    assert f"{RECORD} cannot be read" in failure(dataset)
+    fetch(dataset, force=True)
+    assert fetch(dataset) == cache / "toy"
+
+
 # Names of items
 
 
@@ -498,10 +559,11 @@ def test_real_files_are_found(name: str, real_data: Path) -> None:
 
 @pytest.mark.realdata
 def test_real_checksums(real_data: Path) -> None:
-    gowalla = {remote.url.rpartition("/")[2]: remote.checksum for remote in find_dataset("gowalla").remote}
-    yelp = dict(re.findall(r"(\w+\.txt) (md5:\w+)", find_dataset("yelp2018").note))
-    assert gowalla == {file: md5((real_data / "gowalla" / file).read_bytes()) for file in ("train.txt", "test.txt")}
-    assert yelp == {file: md5((real_data / "yelp2018" / file).read_bytes()) for file in ("train.txt", "test.txt")}
+    checked = {name: published(dataset) for name, dataset in CATALOGUE.items() if published(dataset)}
+    assert set(checked) == {"gowalla", "yelp2018", "amazon-grocery", "foursquare-nyc"}
+    for name, expected in checked.items():
+        assert set(expected) == set(CATALOGUE[name].files)
+        assert expected == {file: sha256((real_data / name / file).read_bytes()) for file in expected}
 
 
 @pytest.mark.realdata

@@ -11,8 +11,8 @@ import pytest
 
 from icpe import ConfigError, DataError, Interactions, split
 from icpe.data.readers import unpacked
-from icpe.documents import parse_json, parse_toml
 from icpe.runs.config import RunConfig
+from icpe.toml import parse_toml
 
 MEGABYTE = 1 << 20
 
@@ -230,9 +230,8 @@ def test_ordinary_toml_with_many_dots_is_read():
 
 
 def test_deep_json(tmp_path, skewed):
-    with pytest.raises(ValueError, match="nested too deeply"):
-        parse_json("[" * 100_000)
     split.random(skewed, seed=0).save(tmp_path)
+    (tmp_path / "manifest.json").unlink()  # its checksums would find the damage first
     good = json.loads((tmp_path / "split.json").read_text())
     for damaged in ("[" * 100_000, "[]", json.dumps({**good, "hashes": {}}), json.dumps({**good, "hashes": 5})):
         (tmp_path / "split.json").write_text(damaged)

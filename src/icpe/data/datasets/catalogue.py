@@ -4,7 +4,7 @@ This module holds only facts and imports nothing heavy; :mod:`icpe.data.datasets
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from icpe.suggest import unknown_name
@@ -16,7 +16,7 @@ class RemoteFile:
 
     url: str
     checksum: str | None
-    """``md5:…`` or ``sha256:…`` of the download; None if the publisher states none."""
+    """``sha256:…`` of the download. None if it is unknown: then that of the first download is recorded and compared."""
     archive: bool = False
 
 
@@ -44,6 +44,8 @@ class Dataset:
     """Further keyword arguments for ``Interactions.read``."""
     item_file: str | None
     """File with the names of items for display; optional in the folder."""
+    known: Mapping[str, str] = field(default_factory=dict)
+    """``sha256:…`` of files that cannot be downloaded, by name."""
     note: str = ""
     """What users should know before they trust results on these data."""
 
@@ -54,8 +56,9 @@ _NGCF_SPLIT = (
     "He, Deng, Wang, Li, Zhang, Wang: LightGCN, SIGIR 2020"
 )
 
-# The content behind a URL with a commit cannot change, so it needs no checksum.
-_LIGHTGCN = "https://raw.githubusercontent.com/kuandeng/LightGCN/master/Data"
+# URLs name a commit, because the files on a branch can change or disappear. The checksums are those of the files that
+# the counts in tests/test_real_data.py come from.
+_LIGHTGCN = "https://raw.githubusercontent.com/kuandeng/LightGCN/92c4ce79d46d94b98863b93af6b6cf9617e3e6cf/Data"
 _RECHORUS = "https://raw.githubusercontent.com/THUwangcy/ReChorus/e74389752d7b37120e985229d26693ec00b909e5/data"
 _STAN_REPOSITORY = "yingtaoluo/Spatial-Temporal-Attention-Network-for-POI-Recommendation"
 _STAN = f"https://raw.githubusercontent.com/{_STAN_REPOSITORY}/137b0dc5e568a94b8e92f7e5e7475cb7bfdae2da/data"
@@ -100,8 +103,14 @@ _ENTRIES = (
         k_core=20,
         files=("train.txt", "test.txt"),
         remote=(
-            RemoteFile(f"{_LIGHTGCN}/gowalla/train.txt", checksum="md5:5eec1eb2edb8dd648377d348b8e136cf"),
-            RemoteFile(f"{_LIGHTGCN}/gowalla/test.txt", checksum="md5:c04e2c4bcd2389f53ed8281816166149"),
+            RemoteFile(
+                f"{_LIGHTGCN}/gowalla/train.txt",
+                checksum="sha256:7244696fdeb23911319cf7b689f2e15a3c4c92549c873a5677b44e3f13cc3e62",
+            ),
+            RemoteFile(
+                f"{_LIGHTGCN}/gowalla/test.txt",
+                checksum="sha256:099a2a73924e4b754dc6efd730d764f492321b53c38eb93298850c83acf57be3",
+            ),
         ),
         by_hand="Take Data/gowalla/train.txt and test.txt from https://github.com/kuandeng/LightGCN.",
         columns={},
@@ -120,16 +129,17 @@ _ENTRIES = (
         remote=(),
         by_hand=(
             "Yelp does not allow passing the data on, so accept its terms at https://www.yelp.com/dataset first. "
-            "Then take train.txt and test.txt of the split used by NGCF and LightGCN, and compare their checksums "
-            "with those in the catalogue's note."
+            "Then take train.txt and test.txt of the split used by NGCF and LightGCN. Their checksums are compared "
+            "when they are opened."
         ),
         columns={},
         read_options={"format": "lists"},
         item_file=None,
-        note=(
-            "No timestamps. Checksums: train.txt md5:1b8b5d22a227e01d6de002c53d32b4c4, "
-            "test.txt md5:0d57d7399862c32152b045ec5d2698e7."
-        ),
+        known={
+            "train.txt": "sha256:1e9568725a9e833d0ac3bae01c94cd95367f73b3bb6104fd26b5f65ea5054093",
+            "test.txt": "sha256:9cd9b37926cd1447a06625ffa7914527573fb097c10cb0bbdb1d1b8ded3742fe",
+        },
+        note="No timestamps. A user-business pair counts once; the files are a 10-core of the original reviews.",
     ),
     Dataset(
         name="amazon-grocery",
@@ -141,7 +151,12 @@ _ENTRIES = (
         ),
         k_core=None,
         files=("train.csv",),
-        remote=(RemoteFile(f"{_RECHORUS}/Grocery_and_Gourmet_Food/train.csv", checksum=None),),
+        remote=(
+            RemoteFile(
+                f"{_RECHORUS}/Grocery_and_Gourmet_Food/train.csv",
+                checksum="sha256:75847958fbcfec35dd0a20bda43432c22a5d7e5b5fe571fef0b25ff580b475f4",
+            ),
+        ),
         by_hand="Take data/Grocery_and_Gourmet_Food/train.csv from https://github.com/THUwangcy/ReChorus.",
         columns={"timestamp": "time"},
         read_options={"separator": "\t"},
@@ -188,7 +203,12 @@ _ENTRIES = (
         ),
         k_core=None,
         files=("NYC.npy",),
-        remote=(RemoteFile(f"{_STAN}/NYC.npy", checksum=None),),
+        remote=(
+            RemoteFile(
+                f"{_STAN}/NYC.npy",
+                checksum="sha256:9e28b974a52d233e201ff9e82e1c076818c90b1e8f25f4ef93daaf1d7e8ddf55",
+            ),
+        ),
         by_hand=f"Take data/NYC.npy from https://github.com/{_STAN_REPOSITORY}.",
         columns={"user_id": 0, "item_id": 1, "timestamp": 2},
         read_options={"format": "npy", "time_unit": "min"},

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 from icpe.data.datasets.archive import unpack
 from icpe.data.datasets.catalogue import Dataset, RemoteFile
 from icpe.data.datasets.places import cache_dir, locate, search_places
-from icpe.data.datasets.transfer import BadDownloadError, checksum, file_name, transfer
+from icpe.data.datasets.transfer import BadDownloadError, transfer
+from icpe.data.datasets.verify import checksum, file_name, record, verify
 from icpe.errors import ConfigError, DataError
 
 
@@ -27,11 +28,12 @@ def fetch(dataset: Dataset, data_dir: Path | None = None, *, progress: bool = Fa
     Raises:
         ConfigError: the data set is generated, so there is nothing to fetch.
         DataError: the download failed, or the data set cannot be downloaded; the message says how to get it by hand.
+            Or a file in the cache is no longer the one that was downloaded.
     """
     if not dataset.files:
         raise ConfigError(f"{dataset.name} is generated when it is used; nothing needs fetching")
     if not force and (found := locate(dataset, data_dir)):
-        return found
+        return verify(dataset, found)
     if not dataset.remote:
         raise DataError(_not_downloadable(dataset, data_dir, force))
     target = cache_dir() / dataset.name
@@ -61,6 +63,7 @@ def _download(dataset: Dataset, remote: RemoteFile, target: Path, progress: bool
             target.mkdir(exist_ok=True)
             for file in files:
                 file.replace(target / file.name)
+            record(target, [file.name for file in files])
     except BadDownloadError as error:
         message = f"cannot download {dataset.name} from {remote.url}: {error}; {_advice(dataset)}"
         raise DataError(" ".join(message.split())) from error

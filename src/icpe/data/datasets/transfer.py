@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPException
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from icpe.data.datasets.catalogue import RemoteFile
+from icpe.data.datasets.verify import checksum
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -66,19 +66,6 @@ def transfer(remote: RemoteFile, path: Path, progress: bool) -> None:
         raise BadDownloadError("the server sent an empty file")
     if remote.checksum is not None and (got := checksum(path, remote.checksum)) != remote.checksum:
         raise BadDownloadError(f"the checksum is wrong, expected {remote.checksum}, got {got}")
-
-
-def file_name(remote: RemoteFile) -> str:
-    """The last part of the URL's path."""
-    return PurePosixPath(urlsplit(remote.url).path).name
-
-
-def checksum(path: Path, like: str) -> str:
-    """The checksum of a file, by the algorithm and in the notation of the checksum ``like``."""
-    import pooch
-
-    algorithm = like.partition(":")[0]
-    return f"{algorithm}:{pooch.file_hash(str(path), alg=algorithm)}"
 
 
 def _reason(error: BaseException) -> str:
