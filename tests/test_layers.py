@@ -20,6 +20,7 @@ SHARED = (
     "rng",
     "settings",
     "shown",
+    "spreadsheet",
     "suggest",
     "registry",
 )  # small modules that all packages may import

@@ -11,6 +11,7 @@ from icpe import columns as col
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
 from icpe.files import write_atomically
+from icpe.spreadsheet import safe_frame
 
 
 def with_names(lists: pl.DataFrame, log: Interactions) -> pl.DataFrame:
@@ -30,10 +31,11 @@ def check_suffix(path: Path) -> None:
         raise ConfigError(f"-o is {path}; expected a file that ends in .parquet, .csv or .jsonl")
 
 
-def write_lists(pieces: Iterable[pl.DataFrame], path: Path) -> int:
+def write_lists(pieces: Iterable[pl.DataFrame], path: Path, raw: bool = False) -> int:
     """Write lists as Parquet, CSV or JSON lines, depending on the suffix, and return the number of rows.
 
-    The function writes each piece as it arrives, so memory holds a few pieces and not all of them.
+    The function writes each piece as it arrives, so memory holds a few pieces and not all of them. In a CSV file, text
+    that a spreadsheet would run as a formula is made safe unless ``raw`` is set.
 
     Raises:
         ConfigError: the file has another suffix.
@@ -54,7 +56,7 @@ def write_lists(pieces: Iterable[pl.DataFrame], path: Path) -> int:
         with temporary.open("wb") as file:
             for number, piece in enumerate(counted()):
                 if path.suffix == ".csv":
-                    piece.write_csv(file, include_header=number == 0)
+                    (piece if raw else safe_frame(piece)).write_csv(file, include_header=number == 0)
                 else:
                     piece.write_ndjson(file)
 

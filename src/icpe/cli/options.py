@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from icpe.cli._names import BACKBONE, DATA, METHOD
+from icpe.shown import visible_lines
 
 if TYPE_CHECKING:
     from icpe.data import Interactions
@@ -250,4 +251,5 @@ def command_line() -> str:
 
 def print_json(content: Any) -> None:
     """Print a value as JSON."""
-    click.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))
+    # The text has the same meaning with codes for characters that a terminal would obey.
+    click.echo(visible_lines(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from icpe.data.interactions import Interactions
 from icpe.data.popularity import decile_shares, gini, head_mask
+from icpe.shown import shortened, visible
 from icpe.types import IntArray
 
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -65,7 +66,7 @@ class Description:
         if self.below_min_weight:
             notes.append(f"{self.below_min_weight:,} rows below min_weight dropped")
         if self.ignored_columns:
-            notes.append(f"unused columns: {', '.join(self.ignored_columns[:6])}")
+            notes.append(f"unused columns: {', '.join(shortened(visible(name)) for name in self.ignored_columns[:6])}")
         return [f"  note          {note}" for note in notes]
 
 

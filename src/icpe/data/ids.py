@@ -12,6 +12,7 @@ from icpe.data.factorize import factorize
 from icpe.data.readers.table import Table
 from icpe.errors import ConfigError, DataError
 from icpe.shown import shortened
+from icpe.spreadsheet import plain_texts
 from icpe.types import IntArray
 
 IdType = Literal["auto", "int", "text"]
@@ -41,6 +42,8 @@ def encode_ids(table: Table, column: str, ids: IdType = "auto") -> tuple[pl.Seri
     distinct = column_codes.distinct
     if distinct.dtype == pl.String:
         _check_not_empty(table, column, distinct, column_codes.first_rows)
+        if table.untyped:
+            distinct = _without_apostrophes(table, column, distinct, column_codes.first_rows)
         distinct = _convert(table, column, distinct, column_codes.first_rows, ids)
     elif ids == "text":
         distinct = distinct.cast(pl.String)
@@ -91,6 +94,19 @@ def _check_not_empty(table: Table, column: str, distinct: pl.Series, first_rows:
     if len(empty):
         where = table.where(int(first_rows[empty[0]]))
         raise DataError(f"{where}: {column!r} is empty. Every row needs a user and an item")
+
+
+def _without_apostrophes(table: Table, column: str, distinct: pl.Series, first_rows: IntArray) -> pl.Series:
+    """The ids of a text file without the apostrophes that keep spreadsheets from running them as formulas."""
+    plain = plain_texts(distinct)
+    twice = plain.is_duplicated() & (plain != distinct)
+    if twice.any():
+        odd = int(twice.arg_true()[0])
+        raise DataError(
+            f"{table.where(int(first_rows[odd]))}: {column!r} is {shortened(repr(distinct[odd]))}, which stands for "
+            f"{shortened(repr(plain[odd]))} in a file made for spreadsheets, but the file has that id too. Rename one"
+        )
+    return plain
 
 
 def _convert(table: Table, column: str, distinct: pl.Series, first_rows: IntArray, ids: IdType) -> pl.Series:

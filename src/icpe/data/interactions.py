@@ -20,6 +20,7 @@ from icpe.data.pair_order import in_order, order_pairs
 from icpe.data.readers import Columns, Format, Table, TimeUnit, parse_times, parse_weights, read_table
 from icpe.errors import ConfigError, DataError
 from icpe.files import write_atomically
+from icpe.spreadsheet import safe_frame
 from icpe.types import BoolArray, FloatArray, IntArray
 
 
@@ -276,13 +277,20 @@ class Interactions:
             frame[col.WEIGHT] = pl.Series(self.weight)
         return pl.DataFrame(frame)
 
-    def write(self, path: Path | str) -> None:
-        """Write the log as Parquet or CSV, chosen by the suffix. A crash leaves an existing file as it was."""
+    def write(self, path: Path | str, raw: bool = False) -> None:
+        """Write the log as Parquet or CSV, chosen by the suffix. A crash leaves an existing file as it was.
+
+        In a CSV file, ids that a spreadsheet would run as formulas get an apostrophe, which :meth:`read` takes away
+        again. With ``raw`` they are written as they are.
+        """
         path = Path(path)
         if path.suffix not in (".parquet", ".csv"):
             raise ConfigError(f"{path} should end in .parquet or .csv")
         frame = self.to_frame()
-        write_atomically(path, frame.write_parquet if path.suffix == ".parquet" else frame.write_csv)
+        if path.suffix == ".parquet":
+            write_atomically(path, frame.write_parquet)
+        else:
+            write_atomically(path, (frame if raw else safe_frame(frame)).write_csv)
 
     def item_names(self, items: Sequence[Any] | pl.Series | None = None) -> pl.Series:
         """Display names of the given item ids, by default of all items. An item without a name is shown by its id."""

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from icpe.errors import ConfigError
 from icpe.files import write_text
 from icpe.report.figures.svg import inline_svg
+from icpe.shown import visible_lines
 from icpe.tables import as_html
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def write_page(path: Path, template: str, package: str = "icpe.report", **conten
         path: File of the page, ending in .html.
         template: Name of a file in the folder ``templates`` of the package. It can extend ``base.html``.
         package: Package that has the template.
-        content: Variables of the template. Texts are escaped; only ``Markup`` is inserted as it is.
+        content: Variables of the template. Texts are escaped, and control and bidirectional characters become visible;
+            only ``Markup`` is inserted as it is.
 
     Raises:
         ConfigError: The name does not end in .html.
@@ -57,7 +59,12 @@ def write_page(path: Path, template: str, package: str = "icpe.report", **conten
     check_page_name(path)
     loader = ChoiceLoader([PackageLoader(package), PackageLoader("icpe.report")])
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible_lines(value) if type(value) is str else value,  # Markup is ours
     )
     environment.filters["table"] = as_html
     write_text(path, environment.get_template(template).render(**content))

@@ -3,11 +3,16 @@
 import csv
 import io
 
+from icpe.spreadsheet import safe_text
 from icpe.tables.model import Table, Value
 
 
-def as_csv(table: Table) -> str:
+def as_csv(table: Table, raw: bool = False) -> str:
     """The table with a header line. A column in which some value has a spread is followed by ``NAME_std``.
+
+    Args:
+        table: The table.
+        raw: Whether to write text as it is, even if a spreadsheet would take it for a formula.
 
     Example:
         >>> from icpe.tables.model import Cell, Column, Row
@@ -23,11 +28,13 @@ def as_csv(table: Table) -> str:
         heading += [name, f"{name}_std"] if has_spread else [name]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(heading)
+    text = str if raw else safe_text
+    writer.writerow(map(text, heading))
     for row in table.rows:
-        values = list(row.labels)
+        values = list(map(text, row.labels))
         for cell, has_spread in zip(row.cells, spread, strict=True):
-            values += [_plain(cell.value), _plain(cell.spread)] if has_spread else [_plain(cell.value)]
+            value = text(cell.value) if isinstance(cell.value, str) else _plain(cell.value)
+            values += [value, _plain(cell.spread)] if has_spread else [value]
         writer.writerow(values)
     return file.getvalue()
 

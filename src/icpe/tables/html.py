@@ -5,6 +5,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from icpe.shown import visible_lines
 from icpe.tables.model import Table
 
 
@@ -18,6 +19,7 @@ def _template_environment() -> Environment:
     return Environment(
         loader=PackageLoader("icpe.tables"),
         autoescape=True,
+        finalize=lambda value: visible_lines(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

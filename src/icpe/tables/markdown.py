@@ -1,7 +1,9 @@
 """Tables as Markdown."""
 
+import re
 from collections.abc import Sequence
 
+from icpe.shown import visible
 from icpe.tables.model import Table
 
 _STYLES = ("{}", "**{}**", "<u>{}</u>")
@@ -9,7 +11,7 @@ _STYLES = ("{}", "**{}**", "<u>{}</u>")
 
 def as_markdown(table: Table) -> str:
     """The table in the pipe syntax, with the best value in bold and the second best underlined; then the caption."""
-    heading = [*table.label_names, *(column.title for column in table.columns)]
+    heading = [_escaped(name) for name in (*table.label_names, *(column.title for column in table.columns))]
     lines = [_line(heading), _line(["---"] * len(heading))]
     for row in table.rows:
         cells = [
@@ -26,4 +28,5 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("*", "\\*")
+    """The text so that Markdown shows it as it is: in one cell, without emphasis, links and HTML."""
+    return re.sub(r"([\\`*_\[\]<>|~])", r"\\\1", visible(text))

@@ -5,6 +5,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from icpe.shown import visible
 from icpe.tables.model import Cell, Column, Table
 
 _RANK_SIGNS = ("", "¹", "²")
@@ -38,7 +39,7 @@ def as_text(table: Table, width: int | None = None) -> str:
         <BLANKLINE>
     """
     heading = [*table.label_names, *(column.title for column in table.columns)]
-    lines = [[*row.labels, *map(_shown, table.columns, row.cells)] for row in table.rows]
+    lines = [[visible(text) for text in (*row.labels, *map(_shown, table.columns, row.cells))] for row in table.rows]
     starts_group = [
         at > 0 and len(table.label_names) > 1 and row.labels[0] != table.rows[at - 1].labels[0]
         for at, row in enumerate(table.rows)
@@ -72,17 +73,19 @@ def as_turned_text(table: Table, width: int | None = None) -> str:
           Recall@20 ↑       all      0.1000      0.2000 *
                             head     0.3000           –
     """
-    size = max([10, *(len(row.labels[-1]) + 2 for row in table.rows)])
+    names = [visible(row.labels[-1]) for row in table.rows]
+    size = max([10, *(len(name) + 2 for name in names)])
     fitting = max(1, (width - 25) // (size + 2)) if width else len(table.rows) or 1
     blocks = []
     for start in range(0, len(table.rows) or 1, fitting):
         rows = table.rows[start : start + fitting]
-        lines = [" " * 25 + "  ".join(f"{row.labels[-1]:>{size}}" for row in rows)]
+        lines = [" " * 25 + "  ".join(f"{name:>{size}}" for name in names[start : start + fitting])]
         for at, column in enumerate(table.columns):
             repeated = at > 0 and column.group and column.group_title == table.columns[at - 1].group_title
             group, name = ("" if repeated else column.group_title, column.name) if column.group else (column.title, "")
             cells = "".join(
-                f"{column.format(row.cells[at]):>{size}}{' *' if row.cells[at].rank == 1 else '  '}" for row in rows
+                f"{visible(column.format(row.cells[at])):>{size}}{' *' if row.cells[at].rank == 1 else '  '}"
+                for row in rows
             )
             lines.append(f"  {group:<18}{name:<5}{cells}".rstrip())
         blocks.append("\n".join(lines))

@@ -9,6 +9,7 @@ import click
 
 from icpe.cli._ranking import RankingCommand, parse_ranking
 from icpe.cli.options import beta_option, column_option, json_option, known_plugin_option, no_verify_option, print_json
+from icpe.shown import visible
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,6 +59,11 @@ _AT_ONCE = 256  # new users whose lists are made together
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the lists to a .parquet, .csv or .jsonl file."
 )
+@click.option(
+    "--raw-csv",
+    is_flag=True,
+    help="Write ids and names to a .csv file as they are, even if a spreadsheet would run them as formulas.",
+)
 @json_option
 @click.pass_obj
 def recommend(
@@ -67,6 +73,7 @@ def recommend(
     beta: float | None,
     verify: bool,
     output: Path | None,
+    raw_csv: bool,
     as_json: bool,
     **asked: Any,
 ) -> None:
@@ -96,7 +103,7 @@ def recommend(
     model = load(run, verify=verify)
     pieces = request.lists(model.adjusted(**settings) if settings else model)
     if output is not None:
-        rows = write_lists(pieces, output)
+        rows = write_lists(pieces, output, raw_csv)
         if as_json:
             print_json({"rows": rows, "file": str(output)})
         else:
@@ -250,7 +257,7 @@ def _as_lines(frame: "pl.DataFrame") -> list[str]:
     table = [shown]
     for row in frame.iter_rows(named=True):
         texts = {**row, "score": f"{row['score']:.4f}"}
-        table.append(["" if texts[name] is None else str(texts[name]) for name in shown])
+        table.append(["" if texts[name] is None else visible(str(texts[name])) for name in shown])
     widths = [max(len(line[place]) for line in table) for place in range(len(shown))]
     lines = []
     for line in table:
