@@ -152,6 +152,9 @@ def make_targets(folder: Path) -> dict[str, Target]:
     world, parts = folder / "world", folder / "parts"
     world_files = _saved(make_world(users=30, items=20, interactions=180, seed=1).save, world)
     part_files = _saved(split.random(Interactions.read(frame), seed=0).save, parts)
+    # Checksums find all damage first; without them, as in folders of earlier versions, the readers have to.
+    unchecked = {name: content for name, content in part_files.items() if name != "manifest.json"}
+    world_files.pop("manifest.json", None)
     log = {"log.csv": csv}
     return {
         "csv": Target(log, ("log.csv",), _read_log, _describe()),
@@ -182,5 +185,5 @@ def make_targets(folder: Path) -> dict[str, Target]:
         "presets": Target({"own.toml": _PRESETS.encode()}, ("own.toml",), lambda at, name: read_presets(at / name)),
         "world": Target(world_files, tuple(sorted(world_files)), _read_world, lambda name: ["data", "describe", "."]),
         "split": Target(part_files, tuple(sorted(part_files)), lambda at, name: split.load(at)),
-        "manifest": Target(part_files, ("split.json",), lambda at, name: split.load(at)),
+        "manifest": Target(unchecked, ("split.json",), lambda at, name: split.load(at)),
     }
