@@ -12,7 +12,7 @@ from icpe.data.readers import weights
 TARGETS = [
     "csv", "tsv", "gzip", "zstd", "parquet", "inter", "lists", "hetrec", "npy", "items", "recs", "config", "cells", "presets", "world", "split", "manifest",
 ]  # fmt: skip
-SEEDS = range(24)  # × 17 targets = 408 damaged files
+SEEDS = range(48)  # × 17 targets = 816 damaged files
 
 
 @pytest.fixture(scope="module")
