@@ -174,6 +174,7 @@ class Model:
             DataError: a user or an item of ``items`` is unknown, or ids have the wrong type.
         """
         codes, unknown_users, limits = self._request(users, n, items, exclude, unknown)
+        n = min(n, len(self.log.items))
         lists = self.ranker.top(codes, n, hide_seen=hide_seen, **limits)
         frame = lists.to_frame(self.log.users, self.log.items)
         return frame if unknown_users is None else pl.concat([frame, self._popular(unknown_users, n, limits)])
@@ -217,6 +218,7 @@ class Model:
             A frame ``item_id, similar_item_id, score, rank``; an item is not similar to itself.
         """
         _check_n(n)
+        n = min(n, len(self.log.items))
         frame = self.ranker.similar(self._known(items, "item"), n).to_frame(self.log.items, self.log.items)
         return frame.rename({col.USER: col.ITEM, col.ITEM: SIMILAR})
 
@@ -258,7 +260,7 @@ class Model:
         limits = self._limits(items, exclude)
         users, histories = _histories(history)
         codes = [self._known(one, "item") for one in histories]
-        lists = self.ranker.fold_in(codes, n, hide_seen=hide_seen, **limits)
+        lists = self.ranker.fold_in(codes, min(n, len(self.log.items)), hide_seen=hide_seen, **limits)
         if users is None:
             return lists.to_frame(pl.Series([0]), self.log.items).drop(col.USER)
         return lists.to_frame(users, self.log.items)
