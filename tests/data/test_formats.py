@@ -291,7 +291,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, skewed, monkeypatch):
         raise OSError("no space left")
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(IcpeError, match="no space"):
         skewed.write(tmp_path / "log.parquet")
     assert (tmp_path / "log.parquet").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
