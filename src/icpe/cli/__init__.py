@@ -22,6 +22,7 @@ from icpe.cli.commands.export import export
 from icpe.cli.commands.recommend import recommend
 from icpe.cli.commands.report import report
 from icpe.cli.commands.reproduce import reproduce
+from icpe.cli.commands.serve import serve
 from icpe.cli.commands.split import split
 from icpe.cli.commands.train import train
 from icpe.cli.commands.tune import tune
@@ -56,6 +57,7 @@ for _command in (
     evaluate,
     recommend,
     export,
+    serve,
     report,
     audit,
     compare,

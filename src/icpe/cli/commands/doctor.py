@@ -13,6 +13,7 @@ _EXTRAS = {  # extra → its package, and what it is for
     "tune": ("optuna", "hyper-parameter search with `icpe tune`"),
     "faiss": ("faiss-cpu", "`icpe export --to faiss`"),
     "onnx": ("onnxruntime", "`icpe export --to onnx`"),
+    "serve": ("fastapi", "the service, `icpe serve`"),
 }
 _HEADINGS = {
     "versions": "Versions of icpe and of the packages it needs",

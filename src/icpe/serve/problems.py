@@ -1,0 +1,82 @@
+"""Errors of the service as JSON: a code for programs, and a sentence that says what to send instead."""
+
+import logging
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from icpe.errors import IcpeError
+
+_LOG = logging.getLogger("icpe.serve")
+
+
+class RequestError(Exception):
+    """A request that cannot be met, with the status and the text of the answer."""
+
+    def __init__(self, status: int, code: str, message: str, fields: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.fields = status, code, message, tuple(fields)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the body of the answer."""
+        return {"error": {"code": self.code, "message": self.message, "fields": list(self.fields)}}
+
+    def as_response(self) -> JSONResponse:
+        """Return the answer."""
+        return JSONResponse(self.as_dict(), self.status)
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Make the app answer every error in one form, without traces."""
+    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _failure)
+
+
+async def _request_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestError)
+    return error.as_response()
+
+
+async def _validation_error(request: Request, error: Exception) -> JSONResponse:
+    """Name the fields at fault. What the client sent is not repeated: it may hold what JSON cannot carry."""
+    assert isinstance(error, RequestValidationError)
+    fields, texts = [], []
+    for one in error.errors():
+        if one["type"] == "json_invalid":
+            reason = f"the body is not valid JSON: {one.get('ctx', {}).get('error', '')} at character {one['loc'][-1]}"
+            return RequestError(422, "invalid_json", reason).as_response()
+        # The place in a union, such as "int" of an id, says nothing to the client.
+        places = [str(place) for place in one["loc"][1:] if place == 0 or isinstance(place, int) or place.islower()]
+        field = ".".join(place for place in places if not place.startswith(("constrained-", "list[", "function-")))
+        if field not in fields:
+            fields.append(field)
+            text = one["msg"].removeprefix("Value error, ")
+            texts.append(f"{field}: {text}" if field else text)
+    hint = "" if error.body is not None or "body" not in {one["loc"][0] for one in error.errors()} else _SEND_JSON
+    return RequestError(422, "invalid_request", "; ".join(texts) + hint, [one for one in fields if one]).as_response()
+
+
+_SEND_JSON = ". Send a JSON object with the header Content-Type: application/json"
+
+
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    message = f"{request.method} {request.url.path}: {error.detail}. The page /docs lists all requests"
+    response = RequestError(error.status_code, code, message).as_response()
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _failure(request: Request, error: Exception) -> JSONResponse:
+    """A defect or a full disk: the log has the details, the client gets none of them."""
+    if isinstance(error, IcpeError):
+        _LOG.error("%s %s: %s", request.method, request.url.path, error)
+    return RequestError(500, "internal_error", "the service failed; its log has the details").as_response()
