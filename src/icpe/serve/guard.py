@@ -52,14 +52,16 @@ class Guard:
             self._telemetry.observe(_endpoint(scope), status, time.perf_counter() - start)
 
     def _check(self, path: str, headers: Headers) -> RequestError | None:
-        if self._key is not None and path.startswith(PROTECTED):
-            # latin-1 is how headers arrive; compare_digest takes the same time wherever keys differ.
-            if not hmac.compare_digest(headers.get(KEY_HEADER, "").encode("latin-1"), self._key):
-                return RequestError(401, "wrong_key", f"send the key of this service in the header {KEY_HEADER}")
+        if path.startswith(PROTECTED) and not self._has_key(headers):
+            return RequestError(401, "wrong_key", f"send the key of this service in the header {KEY_HEADER}")
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._limit:
             return too_large(self._limit)
         return None
+
+    def _has_key(self, headers: Headers) -> bool:
+        # Headers are latin-1. compare_digest takes the same time wherever the keys differ.
+        return self._key is None or hmac.compare_digest(headers.get(KEY_HEADER, "").encode("latin-1"), self._key)
 
 
 class _Limited:

@@ -4,6 +4,7 @@ Lists that are made for the page are not counted as served.
 """
 
 import asyncio
+import secrets
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -69,6 +70,12 @@ def page_routes(service: Service) -> APIRouter:
         else:
             found = typical_users(ranker.model.log)
         return as_json({"users": [str(one) for one in found]})
+
+    @router.get("/another")
+    def another(model: ModelName = None) -> Response:
+        """Choose a user at random."""
+        known = service.shelf.named(model).users.known
+        return as_json({"user": str(known[secrets.randbelow(len(known))])})
 
     @router.get("/user")
     def user(id: Typed, model: ModelName = None) -> Response:

@@ -47,23 +47,26 @@ async def _request_error(request: Request, error: Exception) -> JSONResponse:
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     """Name the fields at fault. What the client sent is not repeated: it may hold what JSON cannot carry."""
     assert isinstance(error, RequestValidationError)
-    fields, texts = [], []
+    texts: dict[str, list[str]] = {}
     for one in error.errors():
         if one["type"] == "json_invalid":
             reason = f"the body is not valid JSON: {one.get('ctx', {}).get('error', '')} at character {one['loc'][-1]}"
             return RequestError(422, "invalid_json", reason).as_response()
-        # The place in a union, such as "int" of an id, says nothing to the client.
-        places = [str(place) for place in one["loc"][1:] if place == 0 or isinstance(place, int) or place.islower()]
-        field = ".".join(place for place in places if not place.startswith(("constrained-", "list[", "function-")))
-        if field not in fields:
-            fields.append(field)
-            text = one["msg"].removeprefix("Value error, ")
-            texts.append(f"{field}: {text}" if field else text)
-    hint = "" if error.body is not None or "body" not in {one["loc"][0] for one in error.errors()} else _SEND_JSON
-    return RequestError(422, "invalid_request", "; ".join(texts) + hint, [one for one in fields if one]).as_response()
+        if one["loc"] == ("body",) and one["type"] != "value_error":
+            return RequestError(422, "invalid_request", _SEND_JSON).as_response()
+        text = one["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        texts.setdefault(_field(one["loc"]), []).append(text)
+    sentences = [f"{field}: {' or '.join(found)}" if field else " or ".join(found) for field, found in texts.items()]
+    return RequestError(422, "invalid_request", "; ".join(sentences), [*filter(None, texts)]).as_response()
 
 
-_SEND_JSON = ". Send a JSON object with the header Content-Type: application/json"
+_SEND_JSON = "the body should be a JSON object, sent with the header Content-Type: application/json"
+
+
+def _field(place: Sequence[Any]) -> str:
+    """Return the name of a field, such as ``requests.0.n``. The branches of a union, such as ``int``, are left out."""
+    inside = [part for part in place[1:] if isinstance(part, int) or part.isidentifier()]
+    return ".".join(str(part) for part in inside if part not in ("int", "str"))
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from icpe.errors import ConfigError
 
 KEY_VARIABLE = "ICPE_API_KEY"
-"""Environment variable with the key that clients must send. A command line would show it to everybody on the machine."""
+"""Environment variable with the key that clients must send. A command line would show it to everyone on the machine."""
 SETTINGS_VARIABLE = "ICPE_SERVE_SETTINGS"  # how worker processes learn what to serve
 BODY_LIMIT = 2**21  # bytes of a request
 

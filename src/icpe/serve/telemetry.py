@@ -7,7 +7,14 @@ With several processes, prometheus-client keeps the numbers of each process in f
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+    multiprocess,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -30,6 +37,7 @@ class Telemetry:
     """
 
     def __init__(self, shelf: CurrentShelf, exposure: ExposureCounter, board: Path | None = None) -> None:
+        disable_created_metrics()  # times of creation double the output, and nobody plots them
         own = CollectorRegistry()
         self._seconds = Histogram(
             "icpe_request_seconds", "Time from request to answer.", ["endpoint"], buckets=_BUCKETS, registry=own
