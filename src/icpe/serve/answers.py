@@ -1,33 +1,23 @@
-"""A loaded model that answers requests. No other module of the service asks a model for anything."""
+"""A loaded model that answers requests. No other module of the service asks a model for lists."""
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import polars as pl
-import torch
 
-from icpe.data.lookup import positions
 from icpe.data.popularity import head_mask
 from icpe.errors import DataError
-from icpe.ranking import top_n
-from icpe.ranking.sweep import item_bias
-from icpe.ranking.tables import DotScores, ScoreTable, with_bias
-from icpe.recommender.fold_in import fold_in_user
+from icpe.ranking import Lists
 from icpe.recommender.model import Model
 from icpe.runs.load import load
 from icpe.serve.problems import RequestError
 from icpe.serve.schema import RecommendRequest, SimilarRequest
 from icpe.serve.version import version_of
-from icpe.train.dial import dial_direction
 from icpe.types import FloatArray, IntArray
 
 Basis = Literal["user", "history", "popular"]
-_SETTINGS_BYTES = 2**26  # memory for the item terms of the settings that were asked for last
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,39 +31,8 @@ class Answer:
     ignored: int = 0
 
 
-class Ids:
-    """The ids of users or items, and their codes."""
-
-    def __init__(self, known: pl.Series, what: str) -> None:
-        self.known, self.what = known, what
-        self._text = known.dtype == pl.String
-
-    def code(self, value: Any) -> int:
-        """Return the code of an id, or -1 if it is unknown.
-
-        Raises:
-            RequestError: the id has another type than those of the log.
-        """
-        if isinstance(value, str) is not self._text:
-            kind = "text" if self._text else "whole numbers"
-            message = f"{self.what} ids of this model are {kind}, such as {self.known[0]!r}, not {type(value).__name__}"
-            raise RequestError(422, "wrong_id_type", message, [f"{self.what}_id"])
-        place = bisect_left(self.known, value)  # ids are sorted; a table of all of them would take much memory
-        return place if place < len(self.known) and self.known[place] == value else -1
-
-    def codes(self, values: Sequence[Any]) -> IntArray:
-        """Return the distinct codes of the ids that are known, ascending."""
-        if len(values) < 100:
-            found = np.array([self.code(value) for value in values], np.int64)
-        else:
-            for value in {type(value): value for value in values}.values():
-                self.code(value)  # checks the type
-            found = positions(pl.Series(values, dtype=self.known.dtype), self.known)
-        return np.unique(found[found >= 0])
-
-
-class Ranker:
-    """A model in memory, with everything that answers need more than once.
+class ServedModel:
+    """A model in memory that answers requests.
 
     Attributes:
         name: name of the model in requests.
@@ -84,16 +43,12 @@ class Ranker:
 
     def __init__(self, name: str, version: str, model: Model) -> None:
         self.name, self.version, self.model = name, version, model
-        self.users, self.items = Ids(model.log.users, "user"), Ids(model.log.items, "item")
         self.head = head_mask(model.log.item_counts)
-        with torch.no_grad():
-            self._at_rest: ScoreTable = model.method.scores()
-        self._direction = dial_direction(model.method, model.log)
-        keep = max(4, _SETTINGS_BYTES // (4 * len(self.head)))
-        self._table = lru_cache(keep)(lambda beta: with_bias(self._at_rest, item_bias(self._direction, beta)))
+        self._ranker = model.ranker
+        self._ranker.top(np.zeros(1, np.int32), 1)  # makes the tables, which the first request would wait for
 
     @classmethod
-    def load(cls, name: str, folder: Path, plugins: Sequence[str] = ()) -> "Ranker":
+    def load(cls, name: str, folder: Path, plugins: Sequence[str] = ()) -> "ServedModel":
         """Return the model of a folder.
 
         Raises:
@@ -118,30 +73,36 @@ class Ranker:
         return found
 
     def recommend_alike(self, requests: Sequence[RecommendRequest]) -> list[Answer | RequestError]:
-        """Return the lists of requests that differ only in the user or the history."""
-        first = requests[0]
-        beta = self.model.beta if first.beta is None else first.beta
-        allowed, ignored = self._allowed(first)
-        found: list[Answer | RequestError | None] = [None] * len(requests)
-        known: dict[int, int] = {}
+        """Return the lists of requests that differ only in the user or the history.
+
+        Raises:
+            RequestError: ids in the lists of allowed or denied items have the wrong type.
+        """
+        shared = _Shared.of(requests[0], self)
+        found: dict[int, Answer | RequestError] = {}
+        users: dict[int, int] = {}
+        histories: dict[int, IntArray] = {}
         for place, request in enumerate(requests):
             try:
                 if request.history is not None:
-                    found[place] = self._from_history(request, beta, allowed, ignored)
-                elif (code := self.users.code(request.user_id)) >= 0:
-                    known[place] = code
+                    histories[place] = self.item_codes(request.history, "history")
                 else:
-                    found[place] = self._unknown(request, f"user {request.user_id!r}", beta, allowed, ignored)
+                    users[place] = self.user_code(request.user_id)
             except RequestError as error:
                 found[place] = error
+        known = {place: code for place, code in users.items() if code >= 0}
+        used = {place: codes[codes >= 0] for place, codes in histories.items() if codes.max() >= 0}
         if known:
-            table, hide = self._scores(beta), [self.model.log] if first.hide_seen else []
-            lists = top_n(table, np.array(list(known.values()), np.int32), first.n, hide, allowed)
-            for row, place in enumerate(known):
-                filled = lists.items[row] >= 0
-                items, scores = lists.items[row][filled], lists.scores[row][filled]
-                found[place] = Answer(items, scores, beta, "user", ignored)
-        return [one for one in found if one is not None]
+            lists = self._ranker.top(np.array(list(known.values()), np.int32), **shared.options)
+            found |= _answers(lists, known, shared, "user")
+        if used:
+            lists = self._ranker.fold_in(list(used.values()), **shared.options)
+            ignored = [_unknown(histories[place]) for place in used]
+            found |= _answers(lists, used, shared, "history", ignored)
+        for place in range(len(requests)):
+            if place not in found:
+                found[place] = self._for_unknown(requests[place], shared)
+        return [found[place] for place in range(len(requests))]
 
     def similar(self, request: SimilarRequest) -> tuple[IntArray, FloatArray]:
         """Return the codes of the nearest items and their cosines.
@@ -149,12 +110,12 @@ class Ranker:
         Raises:
             RequestError: the item is unknown.
         """
-        code = self.items.code(request.item_id)
-        if code < 0:
-            raise RequestError(404, "unknown_item", f"item {request.item_id!r} is not in the training data")
-        lists = top_n(self._neighbours, np.array([code]), min(request.n + 1, len(self.head)))
-        other = (lists.items[0] != code) & (lists.items[0] >= 0)
-        return lists.items[0][other][: request.n], lists.scores[0][other][: request.n]
+        codes = self.item_codes([request.item_id], "item_id")
+        if codes[0] < 0:
+            raise RequestError(
+                404, "unknown_item", f"item {request.item_id!r} is not in the training data", ["item_id"]
+            )
+        return _filled(self._ranker.similar(codes, request.n), 0)
 
     def history(self, code: int) -> IntArray:
         """Return the items that a user has used, int32."""
@@ -164,7 +125,7 @@ class Ranker:
 
     def rows(self, items: IntArray, scores: FloatArray) -> list[dict[str, Any]]:
         """Return a list as rows with ids."""
-        ids = self.items.known.gather(items).to_list()
+        ids = self.model.log.items.gather(items).to_list()
         marks = zip(ids, scores.tolist(), self.head[items].tolist(), strict=True)
         return [
             {"item_id": item, "score": score, "rank": rank, "head": head}
@@ -182,60 +143,78 @@ class Ranker:
             "ignored": answer.ignored,
         }
 
-    def _scores(self, beta: float) -> ScoreTable:
-        return self._table(beta) if beta else self._at_rest
+    def user_code(self, user: Any) -> int:
+        """Return the code of a user, or -1 for an unknown one.
 
-    @cached_property
-    def _neighbours(self) -> DotScores:
-        with torch.no_grad():
-            _, vectors = self.model.method.backbone.reps()
-            unit = torch.nn.functional.normalize(vectors, dim=-1).float().numpy()
-        return DotScores(unit, unit)
+        Raises:
+            RequestError: the id has the wrong type.
+        """
+        return int(_codes(self._ranker.user_codes, [user], "user_id")[0])
 
-    def _allowed(self, request: RecommendRequest) -> tuple[IntArray | None, int]:
-        """Return the codes of the items that may be listed, or None for all, and the number of unknown ids."""
-        if request.allow is None and not request.deny:
-            return None, 0
-        mask = np.full(len(self.head), request.allow is None)
-        ignored = 0
-        for ids, value in ((request.allow or [], True), (request.deny, False)):
-            codes = self.items.codes(ids)
-            ignored += len(set(ids)) - len(codes)
-            mask[codes] = value
-        return np.flatnonzero(mask).astype(np.int32), ignored
+    def item_codes(self, items: Sequence[Any], field: str) -> IntArray:
+        """Return the distinct codes of items; unknown ones appear as -1.
 
-    def _from_history(self, request: RecommendRequest, beta: float, allowed: IntArray | None, ignored: int) -> Answer:
-        history = request.history or []
-        used = self.items.codes(history)
-        ignored += len(set(history)) - len(used)
-        if len(used) == 0:
-            return self._unknown(request, "every item of the history", beta, allowed, ignored)
-        scores = fold_in_user(self.model.method, used, item_bias(self._direction, beta))
-        if request.hide_seen:
-            scores[used] = -np.inf
-        items, scores = _best(scores, request.n, allowed)
-        return Answer(items, scores, beta, "history", ignored)
+        Raises:
+            RequestError: an id of this field has the wrong type.
+        """
+        return _codes(self._ranker.item_codes, items, field)
 
-    def _unknown(
-        self, request: RecommendRequest, who: str, beta: float, allowed: IntArray | None, ignored: int
-    ) -> Answer:
+    def _for_unknown(self, request: RecommendRequest, shared: "_Shared") -> Answer | RequestError:
         if request.unknown == "error":
-            raise RequestError(
+            if request.history is None:
+                code, what = "unknown_user", f"user {request.user_id!r} is"
+            else:
+                code, what = "unknown_history", "all items of the history are"
+            return RequestError(
                 404,
-                "unknown_user" if request.history is None else "unknown_history",
-                f'{who} is not in the training data of {self.name!r}. Send "unknown": "popular" for the most '
+                code,
+                f'{what} missing in the training data of {self.name!r}. Send "unknown": "popular" for the most '
                 'popular items, or "history": [items that the user has used]',
             )
-        items, scores = _best(self.model.log.item_counts.astype(np.float32), request.n, allowed)
-        return Answer(items, scores, beta, "popular", ignored)
+        limits = {name: shared.options[name] for name in ("n", "allow", "deny")}
+        ignored = shared.ignored + len(set(request.history or ()))
+        return Answer(*_filled(self._ranker.popular(**limits), 0), shared.beta, "popular", ignored)
 
 
-def _best(scores: FloatArray, n: int, allowed: IntArray | None) -> tuple[IntArray, FloatArray]:
-    """Return the codes and scores of the n best items; among equal scores, smaller codes come first."""
-    if allowed is not None:
-        forbidden = np.ones(len(scores), bool)
-        forbidden[allowed] = False
-        scores = np.where(forbidden, -np.inf, scores)
-    best = np.argsort(-scores, kind="stable")[:n]
-    best = best[np.isfinite(scores[best])]
-    return best, scores[best]
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """What requests that differ only in the user have in common: the arguments of rankings, and unknown items."""
+
+    options: dict[str, Any]
+    beta: float
+    ignored: int
+
+    @classmethod
+    def of(cls, request: RecommendRequest, model: ServedModel) -> "_Shared":
+        allow = None if request.allow is None else model.item_codes(request.allow, "allow")
+        deny = model.item_codes(request.deny, "deny") if request.deny else None
+        beta = model.model.beta if request.beta is None else request.beta
+        options = {"n": request.n, "beta": beta, "hide_seen": request.hide_seen, "allow": allow, "deny": deny}
+        return cls(options, beta, _unknown(allow) + _unknown(deny))
+
+
+def _answers(
+    lists: Lists, places: Sequence[int] | dict[int, Any], shared: _Shared, basis: Basis, ignored: Sequence[int] = ()
+) -> dict[int, Answer | RequestError]:
+    found: dict[int, Answer | RequestError] = {}
+    for row, place in enumerate(places):
+        more = ignored[row] if ignored else 0
+        found[place] = Answer(*_filled(lists, row), shared.beta, basis, shared.ignored + more)
+    return found
+
+
+def _filled(lists: Lists, row: int) -> tuple[IntArray, FloatArray]:
+    """Return the items and scores of a list without empty places."""
+    filled = lists.items[row] >= 0
+    return lists.items[row][filled], lists.scores[row][filled]
+
+
+def _unknown(codes: IntArray | None) -> int:
+    return 0 if codes is None else int((codes < 0).sum())
+
+
+def _codes(find: Callable[[Any], IntArray], ids: Sequence[Any], field: str) -> IntArray:
+    try:
+        return find(list(dict.fromkeys(ids)))
+    except DataError as error:
+        raise RequestError(422, "wrong_id_type", str(error), [field]) from None

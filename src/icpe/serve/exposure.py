@@ -14,7 +14,7 @@ import numpy as np
 
 from icpe.data.popularity import lorenz
 from icpe.metrics.exposure import coverage, gini
-from icpe.serve.answers import Ranker
+from icpe.serve.answers import ServedModel
 from icpe.types import BoolArray, FloatArray, IntArray
 
 
@@ -74,20 +74,20 @@ class ExposureCounter:
         self._board, self._lock = board, Lock()
         self._own: dict[tuple[str, str], IntArray] = {}
 
-    def add(self, ranker: Ranker, items: IntArray) -> None:
+    def add(self, served: ServedModel, items: IntArray) -> None:
         """Count one list."""
-        counts = self._counts(ranker)
+        counts = self._counts(served)
         with self._lock:
             counts[items] += 1  # an item occurs once in a list
             counts[-1] += 1
 
-    def of(self, ranker: Ranker) -> Exposure:
+    def of(self, served: ServedModel) -> Exposure:
         """Return what all processes have served with this version of a model."""
-        counts = self._counts(ranker)
+        counts = self._counts(served)
         if self._board is not None:
-            files = sorted(self._board.glob(f"{_stem(ranker)}-*.counts"))
+            files = sorted(self._board.glob(f"{_stem(served)}-*.counts"))
             counts = np.sum([np.memmap(file, np.int64, "r", shape=counts.shape) for file in files], axis=0)
-        return Exposure(np.array(counts[:-1]), int(counts[-1]), ranker.head)
+        return Exposure(np.array(counts[:-1]), int(counts[-1]), served.head)
 
     def forget_others(self, versions: dict[str, str]) -> None:
         """Drop the counts of this process for versions that are no longer served."""
@@ -96,23 +96,23 @@ class ExposureCounter:
             if self._board is not None:
                 (self._board / f"{'-'.join(key)}-{os.getpid()}.counts").unlink(missing_ok=True)
 
-    def _counts(self, ranker: Ranker) -> IntArray:
+    def _counts(self, served: ServedModel) -> IntArray:
         """The counts of this process: one number for each item, and the number of lists at the end."""
-        key = ranker.name, ranker.version
+        key = served.name, served.version
         found = self._own.get(key)
         if found is None:
             with self._lock:
                 if key not in self._own:
-                    self._own[key] = self._new(ranker)
+                    self._own[key] = self._new(served)
                 found = self._own[key]
         return found
 
-    def _new(self, ranker: Ranker) -> IntArray:
-        size = len(ranker.head) + 1
+    def _new(self, served: ServedModel) -> IntArray:
+        size = len(served.head) + 1
         if self._board is None:
             return np.zeros(size, np.int64)
-        return np.memmap(self._board / f"{_stem(ranker)}-{os.getpid()}.counts", np.int64, "w+", shape=(size,))
+        return np.memmap(self._board / f"{_stem(served)}-{os.getpid()}.counts", np.int64, "w+", shape=(size,))
 
 
-def _stem(ranker: Ranker) -> str:
-    return f"{ranker.name}-{ranker.version}"
+def _stem(served: ServedModel) -> str:
+    return f"{served.name}-{served.version}"

@@ -6,6 +6,7 @@ import time
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from icpe.errors import ConfigError
 from icpe.serve.problems import RequestError
 from icpe.serve.settings import BODY_LIMIT, KEY_VARIABLE
 from icpe.serve.telemetry import Telemetry
@@ -89,8 +90,6 @@ def check_key(key: str | None) -> str | None:
     Raises:
         ConfigError: the key is empty or has characters that a header cannot carry.
     """
-    from icpe.errors import ConfigError
-
     if key is None:
         return None
     if not key or not key.isascii() or not key.isprintable() or key != key.strip():

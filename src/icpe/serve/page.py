@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query, Response
 from icpe.errors import DataError
 from icpe.recommender.ids import parse_ids
 from icpe.report.user_cards import typical_users
-from icpe.serve.answers import Ids, Ranker
+from icpe.serve.answers import ServedModel
 from icpe.serve.problems import RequestError
 from icpe.serve.routes import ERRORS, as_json
 from icpe.serve.schema import LARGEST_BETA, LONGEST_LIST, RecommendRequest
@@ -63,32 +63,32 @@ def page_routes(service: Service) -> APIRouter:
     @router.get("/users")
     def users(prefix: Typed = "", model: ModelName = None) -> Response:
         """Suggest users whose ids begin with a text, or three typical users."""
-        ranker = service.shelf.named(model)
-        known = ranker.users.known
+        served = service.shelf.named(model)
+        known = served.model.log.users
         if prefix:
             found = known.filter(known.cast(pl.String).str.starts_with(prefix)).head(_SUGGESTIONS).to_list()
         else:
-            found = typical_users(ranker.model.log)
+            found = typical_users(served.model.log)
         return as_json({"users": [str(one) for one in found]})
 
     @router.get("/another")
     def another(model: ModelName = None) -> Response:
         """Choose a user at random."""
-        known = service.shelf.named(model).users.known
+        known = service.shelf.named(model).model.log.users
         return as_json({"user": str(known[secrets.randbelow(len(known))])})
 
     @router.get("/user")
     def user(id: Typed, model: ModelName = None) -> Response:
         """Show what a user has used."""
-        ranker = service.shelf.named(model)
-        code = ranker.users.code(typed(id, ranker.users))
+        served = service.shelf.named(model)
+        code = served.user_code(typed_user(id, served))
         if code < 0:
-            raise RequestError(404, "unknown_user", f"user {id!r} is not in the training data of {ranker.name!r}")
-        used = ranker.history(code)
+            raise RequestError(404, "unknown_user", f"user {id!r} is not in the training data of {served.name!r}")
+        used = served.history(code)
         # The least popular items say most about a person's taste.
-        order = np.argsort(ranker.model.log.item_counts[used], kind="stable")
-        shown = named_rows(ranker, used[order][:_HISTORY])
-        niche = int((~ranker.head[used]).sum())
+        order = np.argsort(served.model.log.item_counts[used], kind="stable")
+        shown = named_rows(served, used[order][:_HISTORY])
+        niche = int((~served.head[used]).sum())
         return as_json({"user_id": id, "count": len(used), "niche": niche, "items": shown})
 
     @router.get("/list")
@@ -99,74 +99,74 @@ def page_routes(service: Service) -> APIRouter:
         model: ModelName = None,
     ) -> Response:
         """Show the list of a user with names. It is not counted as served."""
-        ranker = service.shelf.named(model)
-        request = RecommendRequest(user_id=typed(id, ranker.users), n=n, beta=beta)
-        answer = await asyncio.to_thread(ranker.recommend, request)
-        niche = float((~ranker.head[answer.items]).mean()) if len(answer.items) else 0.0
-        rows = named_rows(ranker, answer.items)
-        return as_json({"items": rows, "niche_share": niche, "beta": answer.beta, "version": ranker.version})
+        served = service.shelf.named(model)
+        request = RecommendRequest.model_validate({"user_id": typed_user(id, served), "n": n, "beta": beta})
+        answer = await asyncio.to_thread(served.recommend, request)
+        niche = float((~served.head[answer.items]).mean()) if len(answer.items) else 0.0
+        rows = named_rows(served, answer.items)
+        return as_json({"items": rows, "niche_share": niche, "beta": answer.beta, "version": served.version})
 
     @router.get("/front")
     async def front(model: ModelName = None) -> Response:
         """Show accuracy and exposure at every setting of a model's dial, or nothing if they were not measured."""
-        ranker = service.shelf.named(model)
-        if not ranker.model.has_front:
+        served = service.shelf.named(model)
+        if not served.model.has_front:
             return as_json({"points": [], "n": 0})
-        found = ranker.model.front()
+        found = served.model.front()
         return as_json({"points": found.table.to_dicts(), "n": found.n})
 
     @router.get("/exposure")
     def exposure() -> Response:
         """Show what has been served since the models were loaded."""
-        return as_json({"models": [_exposure(service, ranker) for ranker in service.shelf.rankers.values()]})
+        return as_json({"models": [_exposure(service, served) for served in service.shelf.models.values()]})
 
     return router
 
 
-def typed(text: str, ids: Ids) -> Any:
-    """Return an id that somebody typed, in the type of the log.
+def typed_user(text: str, served: ServedModel) -> Any:
+    """Return a user id that somebody typed, in the type of the log.
 
     Raises:
         RequestError: the ids are whole numbers and the text is none.
     """
     try:
-        (found,) = parse_ids([text], ids.known, ids.what)
+        (found,) = parse_ids([text], served.model.log.users, "user")
     except DataError as error:
         raise RequestError(422, "wrong_id_type", str(error), ["id"]) from None
     return found
 
 
-def named_rows(ranker: Ranker, items: IntArray) -> list[dict[str, Any]]:
+def named_rows(served: ServedModel, items: IntArray) -> list[dict[str, Any]]:
     """Return items with names and head marks."""
-    ids = ranker.items.known.gather(items)
-    names = ranker.model.log.item_names(ids).to_list()
-    marks = ranker.head[items].tolist()
+    ids = served.model.log.items.gather(items)
+    names = served.model.log.item_names(ids).to_list()
+    marks = served.head[items].tolist()
     return [
         {"id": str(item), "name": str(name), "head": head} for item, name, head in zip(ids, names, marks, strict=True)
     ]
 
 
-def _exposure(service: Service, ranker: Ranker) -> dict[str, Any]:
-    found = service.exposure.of(ranker)
+def _exposure(service: Service, served: ServedModel) -> dict[str, Any]:
+    found = service.exposure.of(served)
     best = np.argsort(-found.counts, kind="stable")[:_TOP]
     best = best[found.counts[best] > 0]
     counts = found.counts[best].tolist()
-    top = [row | {"count": count} for row, count in zip(named_rows(ranker, best), counts, strict=True)]
+    top = [row | {"count": count} for row, count in zip(named_rows(served, best), counts, strict=True)]
     return {
-        "model": ranker.name,
-        "version": ranker.version,
+        "model": served.name,
+        "version": served.version,
         "lists": found.lists,
         "places": found.places,
         "niche_share": found.niche_share,
         "gini": found.gini,
         "coverage": found.coverage,
         "curve": found.curve(_POINTS).tolist(),
-        "log_niche_share": _log_niche_share(ranker),
+        "log_niche_share": _log_niche_share(served),
         "top": top,
     }
 
 
-def _log_niche_share(ranker: Ranker) -> float:
+def _log_niche_share(served: ServedModel) -> float:
     """The share of niche items in the training data, to compare with."""
-    counts = ranker.model.log.item_counts
-    return float(counts[~ranker.head].sum() / max(counts.sum(), 1))
+    counts = served.model.log.item_counts
+    return float(counts[~served.head].sum() / max(counts.sum(), 1))

@@ -6,7 +6,6 @@ have loaded do they replace their shelves. If one of them cannot, all keep what 
 """
 
 import asyncio
-import json
 import logging
 import os
 import time
@@ -19,7 +18,8 @@ from typing import Any
 import psutil
 
 from icpe.errors import IcpeError
-from icpe.files import write_json
+from icpe.files import read_json, write_json
+from icpe.files.lock import release, try_lock
 from icpe.serve.problems import RequestError
 from icpe.serve.settings import ServeSettings
 from icpe.serve.shelf import Shelf
@@ -38,15 +38,12 @@ class Board:
     @contextmanager
     def leading(self) -> Iterator[bool]:
         """Whether this process leads reloads from here on; only one does at a time, and its end ends that too."""
-        import fcntl  # late: it exists where worker processes do
-
-        with (self.folder / "leader").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                yield False
-                return
-            yield True
+        handle = try_lock(self.folder)
+        try:
+            yield handle is not None
+        finally:
+            if handle is not None:
+                release(handle)
 
     def order(self) -> dict[str, Any]:
         """Return the current reload: its number, its models, its phase and the process that leads it."""
@@ -97,7 +94,7 @@ class Reloader:
         busy = RequestError(409, "busy", "models are being loaded already; try again when that has finished")
         if before is None or self._running.locked():
             raise busy
-        chosen = names or list(before.rankers)
+        chosen = names or list(before.models)
         for name in chosen:
             before.named(name)
         async with self._running:
@@ -174,7 +171,7 @@ class Reloader:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = read_json(path)
     except (OSError, ValueError):  # not written yet
         return {}
     return found

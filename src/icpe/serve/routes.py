@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic_core import to_json
 
-from icpe.serve.answers import Answer, Ranker
+from icpe.serve.answers import Answer, ServedModel
 from icpe.serve.problems import RequestError
 from icpe.serve.schema import (
     BatchAnswer,
@@ -55,39 +55,39 @@ def api_routes(service: Service) -> APIRouter:
     @router.post("/v1/recommend", response_model=RecommendAnswer, tags=["lists"])
     async def recommend(request: RecommendRequest) -> Response:
         """Recommend items to a user of the training data, or to a new user from a history."""
-        ranker = service.shelf.choose(request.model, request.user_id)
+        served = service.shelf.choose(request.model, request.user_id)
         if request.history is None:
-            answer = ranker.recommend(request)
+            answer = served.recommend(request)
         else:
-            answer = await asyncio.to_thread(ranker.recommend, request)
-        service.exposure.add(ranker, answer.items)
-        return as_json(ranker.as_dict(answer))
+            answer = await asyncio.to_thread(served.recommend, request)
+        service.exposure.add(served, answer.items)
+        return as_json(served.as_dict(answer))
 
     @router.post("/v1/recommend:batch", response_model=BatchAnswer, tags=["lists"])
     def recommend_batch(request: BatchRequest) -> Response:
         """Recommend items to several users at once. A request that cannot be met has an error in its place."""
         answers = []
-        for ranker, found in answer_batch(service.shelf, request.requests):
-            if isinstance(found, RequestError) or ranker is None:
+        for served, found in answer_batch(service.shelf, request.requests):
+            if isinstance(found, RequestError) or served is None:
                 assert isinstance(found, RequestError)
                 answers.append(found.as_dict())
             else:
-                service.exposure.add(ranker, found.items)
-                answers.append(ranker.as_dict(found))
+                service.exposure.add(served, found.items)
+                answers.append(served.as_dict(found))
         return as_json({"answers": answers})
 
     @router.post("/v1/similar", response_model=SimilarAnswer, tags=["lists"])
     def similar(request: SimilarRequest) -> Response:
         """List the items nearest to an item."""
-        ranker = service.shelf.named(request.model)
-        rows = ranker.rows(*ranker.similar(request))
-        return as_json({"items": rows, "model": ranker.name, "model_version": ranker.version})
+        served = service.shelf.named(request.model)
+        rows = served.rows(*served.similar(request))
+        return as_json({"items": rows, "model": served.name, "model_version": served.version})
 
     @router.get("/v1/models", response_model=ModelsAnswer, tags=["service"])
     async def models() -> Response:
         """List the served models, the default one first."""
         shelf = service.shelf
-        return as_json({"models": [describe(ranker, shelf) for ranker in shelf.rankers.values()]})
+        return as_json({"models": [describe(served, shelf) for served in shelf.models.values()]})
 
     @router.post("/admin/reload", response_model=ReloadAnswer, responses=_BUSY, tags=["service"])
     async def reload(request: ReloadRequest | None = None) -> Response:
@@ -127,41 +127,43 @@ def health_routes(service: Service) -> APIRouter:
     return router
 
 
-def answer_batch(shelf: Shelf, requests: list[RecommendRequest]) -> list[tuple[Ranker | None, Answer | RequestError]]:
+def answer_batch(
+    shelf: Shelf, requests: list[RecommendRequest]
+) -> list[tuple[ServedModel | None, Answer | RequestError]]:
     """Return the model and the answer of every request. Requests that differ only in the user are ranked together."""
-    alike: defaultdict[tuple[Ranker, str], list[int]] = defaultdict(list)
-    found: dict[int, tuple[Ranker | None, Answer | RequestError]] = {}
+    alike: defaultdict[tuple[ServedModel, str], list[int]] = defaultdict(list)
+    found: dict[int, tuple[ServedModel | None, Answer | RequestError]] = {}
     for place, request in enumerate(requests):
         try:
-            ranker = shelf.choose(request.model, request.user_id)
+            served = shelf.choose(request.model, request.user_id)
         except RequestError as error:
             found[place] = None, error
             continue
         rest = request.model_dump_json(exclude={"user_id", "history", "model"})
-        alike[ranker, rest].append(place)
-    for (ranker, _), places in alike.items():
+        alike[served, rest].append(place)
+    for (served, _), places in alike.items():
         answers: list[Answer | RequestError]
         try:
-            answers = ranker.recommend_alike([requests[place] for place in places])
+            answers = served.recommend_alike([requests[place] for place in places])
         except RequestError as error:  # the lists of items that they share are wrong
             answers = [error] * len(places)
-        found.update((place, (ranker, answer)) for place, answer in zip(places, answers, strict=True))
+        found.update((place, (served, answer)) for place, answer in zip(places, answers, strict=True))
     return [found[place] for place in range(len(requests))]
 
 
-def describe(ranker: Ranker, shelf: Shelf) -> dict[str, Any]:
+def describe(served: ServedModel, shelf: Shelf) -> dict[str, Any]:
     """Return what there is to know about a model."""
-    model = ranker.model
+    model = served.model
     return {
-        "name": ranker.name,
-        "version": ranker.version,
+        "name": served.name,
+        "version": served.version,
         "method": model.method.label,
         "backbone": model.method.backbone.label,
         "users": len(model.log.users),
         "items": len(model.log.items),
         "beta": model.beta,
-        "share": shelf.share_of(ranker.name),
-        "default": ranker.name == shelf.default,
+        "share": shelf.share_of(served.name),
+        "default": served.name == shelf.default,
         "has_front": model.has_front,
         "user_id_example": model.log.users[0],
         "item_id_example": model.log.items[0],

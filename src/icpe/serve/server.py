@@ -47,7 +47,7 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(settings: ServeSettings, sock: socket.socket) -> None:
+def answer_requests(settings: ServeSettings, sock: socket.socket) -> None:
     """Answer requests until the process is told to stop.
 
     Raises:

@@ -11,7 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from icpe.errors import IcpeError
-from icpe.files import write_json
+from icpe.files import read_json, write_json
 from icpe.serve.exposure import ExposureCounter
 from icpe.serve.problems import RequestError
 from icpe.serve.reload import Reloader
@@ -91,10 +91,8 @@ class Service:
 
 def failure_on(board: Path) -> str | None:
     """Return why a process could not start, or None if none has failed."""
-    import json
-
     try:
-        message: str = json.loads((board / FAILURE).read_text(encoding="utf-8"))["message"]
+        message: str = read_json(board / FAILURE)["message"]
     except FileNotFoundError:
         return None
     return message

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from icpe.serve.answers import Ranker
+from icpe.serve.answers import ServedModel
 from icpe.serve.problems import RequestError
 from icpe.serve.settings import ServeSettings
+from icpe.serve.version import version_of
 
 _STEPS = 2**64
 
@@ -16,7 +17,7 @@ _STEPS = 2**64
 class Shelf:
     """Loaded models by name, and the shares of the users that they answer. It never changes."""
 
-    rankers: Mapping[str, Ranker]
+    models: Mapping[str, ServedModel]
     shares: Mapping[str, float]
 
     @classmethod
@@ -27,8 +28,8 @@ class Shelf:
             DataError: a folder holds no model, or a file is damaged.
             ConfigError: a model needs an unknown backbone or method.
         """
-        rankers = {name: Ranker.load(name, folder, settings.plugins) for name, folder in settings.folders.items()}
-        return cls(rankers, settings.shares)
+        models = {name: ServedModel.load(name, folder, settings.plugins) for name, folder in settings.folders.items()}
+        return cls(models, settings.shares)
 
     def reloaded(self, settings: ServeSettings, names: Iterable[str]) -> "Shelf":
         """Return a shelf with these models loaded again where their files have changed.
@@ -37,42 +38,40 @@ class Shelf:
             DataError: a folder holds no model, or a file is damaged.
             ConfigError: a model needs an unknown backbone or method.
         """
-        from icpe.serve.version import version_of
-
-        rankers = dict(self.rankers)
+        models = dict(self.models)
         for name in names:
             folder = settings.folders[name]
-            if version_of(folder) != rankers[name].version:
-                rankers[name] = Ranker.load(name, folder, settings.plugins)
-        return Shelf(rankers, self.shares)
+            if version_of(folder) != models[name].version:
+                models[name] = ServedModel.load(name, folder, settings.plugins)
+        return Shelf(models, self.shares)
 
     @property
     def default(self) -> str:
         """Name of the model for all users who belong to no share."""
-        return next(iter(self.rankers))
+        return next(iter(self.models))
 
     @property
     def versions(self) -> dict[str, str]:
         """Versions by model."""
-        return {name: ranker.version for name, ranker in self.rankers.items()}
+        return {name: served.version for name, served in self.models.items()}
 
     def share_of(self, name: str) -> float:
         """Return the share of the users whom a model answers."""
         return 1 - sum(self.shares.values()) if name == self.default else self.shares.get(name, 0.0)
 
-    def named(self, name: str | None) -> Ranker:
+    def named(self, name: str | None) -> ServedModel:
         """Return the model with this name, or the default one.
 
         Raises:
             RequestError: there is no such model.
         """
-        found = self.rankers.get(self.default if name is None else name)
+        found = self.models.get(self.default if name is None else name)
         if found is None:
-            served = ", ".join(self.rankers)
-            raise RequestError(404, "unknown_model", f"no model is called {name!r}; served are {served}", ["model"])
+            message = f"no model is called {name!r}; served are {', '.join(self.models)}"
+            raise RequestError(404, "unknown_model", message, ["model"])
         return found
 
-    def choose(self, name: str | None, user: Any) -> Ranker:
+    def choose(self, name: str | None, user: Any) -> ServedModel:
         """Return the model with this name. Without a name, the hash of the user decides, always in the same way.
 
         Raises:
@@ -82,7 +81,7 @@ class Shelf:
             place = place_of(user)
             for candidate, share in self.shares.items():
                 if place < share:
-                    return self.rankers[candidate]
+                    return self.models[candidate]
                 place -= share
         return self.named(name)
 

@@ -37,7 +37,7 @@ class Telemetry:
     """
 
     def __init__(self, shelf: CurrentShelf, exposure: ExposureCounter, board: Path | None = None) -> None:
-        disable_created_metrics()  # times of creation double the output, and nobody plots them
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # times of creation double the output, and nobody plots them
         own = CollectorRegistry()
         self._seconds = Histogram(
             "icpe_request_seconds", "Time from request to answer.", ["endpoint"], buckets=_BUCKETS, registry=own
@@ -47,7 +47,7 @@ class Telemetry:
         self._registry = own
         if board is not None:
             self._registry = CollectorRegistry()
-            multiprocess.MultiProcessCollector(self._registry, path=str(board))
+            multiprocess.MultiProcessCollector(self._registry, path=str(board))  # type: ignore[no-untyped-call]
         self._registry.register(_ExposureCollector(shelf, exposure))
 
     def observe(self, endpoint: str, status: int, seconds: float) -> None:
@@ -85,11 +85,11 @@ class _ExposureCollector(Collector):
         coverage = GaugeMetricFamily(
             "icpe_exposure_coverage", "Share of all items that were served at least once.", labels=["model"]
         )
-        for name, ranker in (shelf.rankers if shelf else {}).items():
-            method = ranker.model.method
-            info.add_metric([name, ranker.version, method.name, method.backbone.name], 1)
-            beta.add_metric([name], ranker.model.beta)
-            found = self._exposure.of(ranker)
+        for name, served in (shelf.models if shelf else {}).items():
+            method = served.model.method
+            info.add_metric([name, served.version, method.name, method.backbone.name], 1)
+            beta.add_metric([name], served.model.beta)
+            found = self._exposure.of(served)
             lists.add_metric([name], found.lists)
             places.add_metric([name, "head"], found.places - found.niche_places)
             places.add_metric([name, "niche"], found.niche_places)

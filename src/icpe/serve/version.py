@@ -1,9 +1,10 @@
-"""The version of a saved model: a hash of its files."""
+"""The version of a saved model: a hash of its files, after they were compared with their manifest."""
 
 import hashlib
 from pathlib import Path
 
 from icpe.errors import DataError
+from icpe.files import check_files
 from icpe.recommender.store import FRONT, ITEMS, PARAMETERS, SEEN, SETTINGS, USERS
 
 _FILES = (SETTINGS, PARAMETERS, USERS, ITEMS, SEEN, FRONT)
@@ -14,18 +15,18 @@ def version_of(folder: Path) -> str:
     """Return twelve digits that change whenever a file of the model changes.
 
     Raises:
-        DataError: the folder holds no model, or a file cannot be read.
+        DataError: the folder holds no model, a file cannot be read, or it differs from the manifest of the folder.
     """
     if not (folder / SETTINGS).is_file():
         raise DataError(f"{folder} holds no model: {folder / SETTINGS} does not exist")
+    # A model that was trained without a validation part has no front.
+    names = [name for name in _FILES if name != FRONT or (folder / name).exists()]
+    check_files(folder, names)
     digest = hashlib.sha256()
-    for name in _FILES:
-        path = folder / name
-        if name == FRONT and not path.exists():  # a model that was trained without a validation part has none
-            continue
+    for name in names:
         try:
-            with path.open("rb") as file:
+            with (folder / name).open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror}") from error
+            raise DataError(f"{folder / name} cannot be read: {error.strerror}") from error
     return digest.hexdigest()[:_DIGITS]

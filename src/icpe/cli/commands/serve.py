@@ -53,8 +53,7 @@ def serve(
     folders = parse_models(runs)
     settings = ServeSettings(folders=folders, shares=parse_shares(shares, folders), workers=workers, plugins=plugins)
     from icpe.serve.guard import check_key
-    from icpe.serve.server import listen
-    from icpe.serve.server import serve as answer_requests
+    from icpe.serve.server import answer_requests, listen
     from icpe.serve.version import version_of
 
     key = check_key(os.environ.get(KEY_VARIABLE))
