@@ -127,12 +127,13 @@ def typed_user(text: str, served: ServedModel) -> Any:
     """Return a user id that somebody typed, in the type of the log.
 
     Raises:
-        RequestError: the ids are whole numbers and the text is none.
+        RequestError: the ids are whole numbers and the text is none, or one that no log can contain.
     """
     try:
         (found,) = parse_ids([text], served.model.log.users, "user")
     except DataError as error:
         raise RequestError(422, "wrong_id_type", str(error), ["id"]) from None
+    served.user_code(found)
     return found
 
 

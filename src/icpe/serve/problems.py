@@ -15,20 +15,20 @@ from icpe.errors import IcpeError
 _LOG = logging.getLogger("icpe.serve")
 
 
-class RequestError(Exception):
+class RequestError(HTTPException):
     """A request that cannot be met, with the status and the text of the answer."""
 
     def __init__(self, status: int, code: str, message: str, fields: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message, self.fields = status, code, message, tuple(fields)
+        super().__init__(status, message)
+        self.code, self.fields = code, tuple(fields)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the body of the answer."""
-        return {"error": {"code": self.code, "message": self.message, "fields": list(self.fields)}}
+        return {"error": {"code": self.code, "message": self.detail, "fields": list(self.fields)}}
 
     def as_response(self) -> JSONResponse:
         """Return the answer."""
-        return JSONResponse(self.as_dict(), self.status)
+        return JSONResponse(self.as_dict(), self.status_code)
 
 
 def answer_errors(app: FastAPI) -> None:

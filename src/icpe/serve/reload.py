@@ -57,15 +57,14 @@ class Board:
         """Say how far this process is with a reload."""
         write_json(self.folder / f"worker-{os.getpid()}.json", {"number": number, "state": state})
 
+    def others(self) -> list[dict[str, str]]:
+        """Return the last reports of the other living processes."""
+        files = {int(file.stem.partition("-")[2]): file for file in self.folder.glob("worker-*.json")}
+        return [_read(file) for pid, file in files.items() if pid != os.getpid() and psutil.pid_exists(pid)]
+
     def states(self, number: str) -> list[str]:
         """Return how far the other living processes are with a reload; "" for those that have not begun."""
-        found = []
-        for file in self.folder.glob("worker-*.json"):
-            pid = int(file.stem.partition("-")[2])
-            if pid != os.getpid() and psutil.pid_exists(pid):
-                content = _read(file)
-                found.append(content["state"] if content.get("number") == number else "")
-        return found
+        return [one["state"] if one.get("number") == number else "" for one in self.others()]
 
 
 class Reloader:
@@ -128,7 +127,6 @@ class Reloader:
         if self._board is None:
             return
         done, loaded = "", None
-        self._board.report("", "serving")
         while True:
             await asyncio.sleep(_LOOK_EVERY)
             order = self._board.order()

@@ -14,7 +14,7 @@ from icpe.errors import IcpeError
 from icpe.files import read_json, write_json
 from icpe.serve.exposure import ExposureCounter
 from icpe.serve.problems import RequestError
-from icpe.serve.reload import Reloader
+from icpe.serve.reload import Board, Reloader
 from icpe.serve.settings import ServeSettings
 from icpe.serve.shelf import Shelf
 from icpe.serve.telemetry import Telemetry
@@ -37,11 +37,13 @@ class Service:
         self.telemetry = Telemetry(lambda: self._shelf, self.exposure, settings.board)
         self.reloader = Reloader(settings, lambda: self._shelf, self._use)
         self.failure: Exception | None = None
+        self._board = None if settings.board is None else Board(settings.board)
 
     @property
     def ready(self) -> bool:
-        """Whether the models are loaded."""
-        return self._shelf is not None
+        """Whether the models are loaded, in this process and in all others that take requests."""
+        others = [] if self._board is None else self._board.others()
+        return self._shelf is not None and all(one.get("state") != "loading" for one in others)
 
     @property
     def shelf(self) -> Shelf:
@@ -58,8 +60,17 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Load the models beside the running server, and follow the reloads of other processes."""
-        tasks = [asyncio.create_task(self._load()), asyncio.create_task(self.reloader.follow())]
+        """Load the models beside the running server, and follow the reloads of other processes.
+
+        A process that replaces a dead one takes requests only when it can answer them, since others can already.
+        """
+        tasks = [asyncio.create_task(self._load())]
+        if self._board is not None:
+            if any(one.get("state") != "loading" for one in self._board.others()):
+                await tasks[0]
+            else:
+                self._board.report("", "loading")
+            tasks.append(asyncio.create_task(self.reloader.follow()))
         yield
         for task in tasks:
             task.cancel()
@@ -77,6 +88,8 @@ class Service:
         except (IcpeError, OSError) as error:
             self._give_up(error)
         else:
+            if self._board is not None:
+                self._board.report("", "serving")
             _LOG.info("ready: %s", ", ".join(f"{name} {version}" for name, version in self.shelf.versions.items()))
 
     def _give_up(self, error: Exception) -> None:

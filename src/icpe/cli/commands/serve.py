@@ -65,5 +65,4 @@ def serve(
             print_json({"url": url, "models": versions, "workers": workers, "key": key is not None})
         else:
             click.echo(f"Serving {', '.join(folders)} at {url}. Stop with Ctrl-C.")
-        click.get_text_stream("stdout").flush()
         answer_requests(settings, sock)
