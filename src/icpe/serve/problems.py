@@ -71,6 +71,8 @@ def _field(place: Sequence[Any]) -> str:
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400:  # the body is not text, or nested absurdly deep
+        return RequestError(400, "unreadable_body", f"the body cannot be read; {_SEND_JSON}").as_response()
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
     message = f"{request.method} {request.url.path}: {error.detail}. The page /docs lists all requests"
     response = RequestError(error.status_code, code, message).as_response()

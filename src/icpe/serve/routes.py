@@ -28,6 +28,7 @@ from icpe.serve.service import Service
 from icpe.serve.shelf import Shelf
 
 _EXPECTED = {
+    400: "The body cannot be read.",
     401: "The key is missing or wrong.",
     404: "The user, item or model is unknown.",
     413: "The body is too large.",

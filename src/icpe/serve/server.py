@@ -33,12 +33,15 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         IcpeError: the address cannot be used.
     """
+    found = None
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         found = socket.socket(family)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
     except OSError as error:
+        if found is not None:
+            found.close()
         raise IcpeError(
             f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another address with --host and "
             "--port"

@@ -93,7 +93,8 @@ def demo(
   {output / "world"} holds the log, the names and the true tastes; {output / "split"} holds the parts
 
 Try: icpe dial {output / "icpe"} --niche-share 0.6
-     icpe recommend {output / "icpe"} --user {world.log.users[0]} -n 5""")
+     icpe recommend {output / "icpe"} --user {world.log.users[0]} -n 5
+     icpe serve {output / "icpe"} normal={output / "normal"}  # a page to turn the dial on, at http://127.0.0.1:8000""")
 
 
 def _is_begun(output: Path, parts: "Parts") -> bool:

@@ -42,10 +42,11 @@ function complain(error) {
   $("problem").textContent = error ? error.message : "";
 }
 
+// Every action of a person begins without a complaint; what fails later stays visible until the next one.
 async function attempt(work) {
+  complain(null);
   try {
     await work();
-    complain(null);
   } catch (error) {
     complain(error);
   }
@@ -97,18 +98,18 @@ async function showHistory() {
 // ---- A panel: one model, its dial, its list ---------------------------------------------------------------------------
 
 class Panel {
-  constructor(name) {
+  constructor() {
     this.root = clone("panel");
     this.part = (className) => this.root.querySelector(`.${className}`);
     this.part("model").append(...models.map((model) => element("option", "", model.name)));
     this.part("model").addEventListener("change", (event) => attempt(() => this.choose(event.target.value)));
-    this.part("slider").addEventListener("input", () => this.turn(this.settingAt(Number(this.part("slider").value))));
+    const turn = (beta) => attempt(() => this.turn(beta));
+    this.part("slider").addEventListener("input", () => turn(this.settingAt(Number(this.part("slider").value))));
     this.part("beta").addEventListener("change", () => {
-      const value = Number(this.part("beta").value);
-      this.turn(Number.isFinite(value) ? value : this.model.beta);
+      const text = this.part("beta").value;
+      turn(text === "" ? this.model.beta : Number(text));
     });
-    this.part("reset").addEventListener("click", () => this.turn(this.model.beta));
-    this.name = name;
+    this.part("reset").addEventListener("click", () => turn(this.model.beta));
     this.asked = 0;
   }
 
@@ -123,8 +124,7 @@ class Panel {
     this.settings = this.points.length ? this.points.map((point) => point.beta).reverse() : around;
     this.part("slider").max = (this.settings.length - 1) * SLIDER_STEPS;
     this.part("front").toggleAttribute("hidden", !this.points.length);
-    this.start = new Set();
-    await this.turn(beta ?? this.model.beta, true);
+    await this.turn(beta ?? this.model.beta);
   }
 
   settingAt(place) {
@@ -148,7 +148,7 @@ class Panel {
     this.part("reset").disabled = beta === this.model.beta;
     this.drawPrice();
     remember();
-    return attempt(() => this.list());
+    return this.list();
   }
 
   drawPrice() {
@@ -161,6 +161,13 @@ class Panel {
     const [ndcg, share] = ["ndcg", "apt"].map((column) => interpolate(this.points, this.beta, column));
     const kept = best > 0 ? `${percent(ndcg / best)} of the best NDCG` : "an NDCG of 0";
     this.part("price").textContent = `Over all validation users, this setting keeps ${kept} and gives niche items ${percent(share)} of the places.`;
+  }
+
+  clear() {
+    this.asked++;
+    this.part("list").replaceChildren();
+    this.part("percent").textContent = "–";
+    this.part("meter").firstElementChild.style.width = "0";
   }
 
   async list() {
@@ -207,12 +214,20 @@ async function showUser(user) {
   closeSuggestions();
   remember();
   await attempt(async () => {
-    await showHistory();
-    await Promise.all(panels.map((panel) => panel.list()));
+    try {
+      await showHistory();
+      await Promise.all(panels.map((panel) => panel.list()));
+    } catch (error) {
+      $("history-text").textContent = "";
+      $("history").replaceChildren();
+      for (const panel of panels) panel.clear();
+      throw error;
+    }
   });
 }
 
 function closeSuggestions() {
+  $("suggestions").replaceChildren();
   $("suggestions").hidden = true;
   $("user").setAttribute("aria-expanded", "false");
   $("user").removeAttribute("aria-activedescendant");
@@ -250,7 +265,10 @@ function moveSelection(step) {
   options[place].scrollIntoView({ block: "nearest" });
 }
 
-$("user").addEventListener("input", () => attempt(suggest));
+$("user").addEventListener("input", () => {
+  closeSuggestions(); // they belong to what was there before
+  attempt(suggest);
+});
 $("user").addEventListener("blur", closeSuggestions);
 $("user").addEventListener("keydown", (event) => {
   if (event.key === "ArrowDown" || event.key === "ArrowUp") {
@@ -351,7 +369,7 @@ async function begin() {
   arrange();
   $("user").value = user || (await ask("page/users")).users.at(-1);
   await panels[0].choose(views[0]?.name, views[0]?.beta);
-  await attempt(showHistory);
+  await showHistory();
   if (views.length > 1) {
     $("compare").checked = true;
     await compare(true, views[1].name, views[1].beta);
@@ -361,8 +379,8 @@ async function begin() {
 
 async function start() {
   try {
-    await begin();
     complain(null);
+    await begin();
   } catch (error) {
     complain(error);
     if (error.code === "loading") setTimeout(start, 1000);
