@@ -34,7 +34,12 @@ def test_lists_of_users(serve, models, name, sent, given):
     dialled = model.dial(beta=float(sent["beta"])) if "beta" in sent else model
     for user in model.log.users[:10]:
         answer = client.post("/v1/recommend", json={"user_id": user, **sent}).json()
-        check(RecommendAnswer.model_validate(answer).model_dump(), dialled.recommend([user], **given), model, sent.get("beta"))
+        check(
+            RecommendAnswer.model_validate(answer).model_dump(),
+            dialled.recommend([user], **given),
+            model,
+            sent.get("beta"),
+        )
         assert answer["model"] == name
         assert answer["basis"] == "user"
 
@@ -99,7 +104,13 @@ def test_batches_equal_single_requests(serve, models):
 
 def test_a_wrong_request_in_a_batch_leaves_the_others(serve, models):
     client = serve()
-    requests = [{"user_id": 10**6}, {"user_id": 3}, {"user_id": 3, "model": "x"}, {"user_id": "3"}, {"user_id": 3, "allow": ["a"]}]
+    requests = [
+        {"user_id": 10**6},
+        {"user_id": 3},
+        {"user_id": 3, "model": "x"},
+        {"user_id": "3"},
+        {"user_id": 3, "allow": ["a"]},
+    ]
     answers = client.post("/v1/recommend:batch", json={"requests": requests}).json()["answers"]
     assert answers[1] == client.post("/v1/recommend", json={"user_id": 3}).json()
     codes = [one["error"]["code"] for one in (answers[0], *answers[2:])]
@@ -150,5 +161,7 @@ def test_more_users_move_with_a_larger_share(serve, models):
     found = []
     for share in (0.2, 0.5):
         client = serve(shares={"other": share})
-        found.append({user for user in users if client.post("/v1/recommend", json={"user_id": user}).json()["model"] == "other"})
+        found.append(
+            {user for user in users if client.post("/v1/recommend", json={"user_id": user}).json()["model"] == "other"}
+        )
     assert found[0] < found[1]

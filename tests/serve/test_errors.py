@@ -103,7 +103,13 @@ OPEN = ["/", "/docs", "/health/live", "/health/ready", "/metrics", "/openapi.jso
 def test_the_key_protects_everything_that_tells_of_users(serve):
     client = serve(key="open sesame")
     for path in PROTECTED:
-        for wrong in ({}, {"X-API-Key": ""}, {"X-API-Key": "open"}, {"X-API-Key": "open sesame!"}, {"X-API-Key": "öpen".encode()}):
+        for wrong in (
+            {},
+            {"X-API-Key": ""},
+            {"X-API-Key": "open"},
+            {"X-API-Key": "open sesame!"},
+            {"X-API-Key": "öpen".encode()},
+        ):
             refused = client.get(path, headers=wrong)
             assert refused.status_code == 401
             assert "X-API-Key" in refused.json()["error"]["message"]
@@ -113,7 +119,9 @@ def test_the_key_protects_everything_that_tells_of_users(serve):
     for path in OPEN:
         assert client.get(path).status_code == 200
     described = client.get("/openapi.json").json()
-    assert {path for path in described["paths"] if path.startswith(("/v1/", "/page/", "/admin/"))} | set(OPEN) >= set(described["paths"])
+    assert {path for path in described["paths"] if path.startswith(("/v1/", "/page/", "/admin/"))} | set(OPEN) >= set(
+        described["paths"]
+    )
 
 
 @pytest.mark.parametrize("key", ["", " ", "ключ", "a\n", "a "])

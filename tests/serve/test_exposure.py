@@ -16,7 +16,12 @@ def metrics(client):
 def test_nothing_served(serve):
     found = metrics(serve())
     assert found["icpe_ready"] == 1
-    for name in ("icpe_served_lists_total", "icpe_exposure_niche_share", "icpe_exposure_gini", "icpe_exposure_coverage"):
+    for name in (
+        "icpe_served_lists_total",
+        "icpe_exposure_niche_share",
+        "icpe_exposure_gini",
+        "icpe_exposure_coverage",
+    ):
         assert found[f'{name}{{model="main"}}'] == 0
 
 

@@ -19,7 +19,9 @@ from icpe.serve.shelf import Shelf
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
-in_a_browser = pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="Chromium or chromedriver is not installed")
+in_a_browser = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None, reason="Chromium or chromedriver is not installed"
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,13 @@ def browser(tmp_path_factory):
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     profile = tmp_path_factory.mktemp("profile")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1300,1000", f"--user-data-dir={profile}"):
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=1300,1000",
+        f"--user-data-dir={profile}",
+    ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
@@ -84,7 +92,9 @@ class Page:
         return self.wait(lambda: next(iter(self.all(selector)), None))
 
     def ids(self, panel=0):
-        script = "return [...document.querySelectorAll('.list')[arguments[0]]?.children ?? []].map((row) => row.dataset.id)"
+        script = (
+            "return [...document.querySelectorAll('.list')[arguments[0]]?.children ?? []].map((row) => row.dataset.id)"
+        )
         return self.driver.execute_script(script, panel)
 
     def percent(self):
@@ -146,7 +156,9 @@ def test_two_models_side_by_side_and_an_address_to_send(page, models):
     page.wait(lambda: len(page.all(".panel")) == 2)
     page.wait(lambda: "ids are integers" in page.one("#problem").text)
     page.driver.get_log("browser")  # the second model has other users, which the page says
-    page.driver.execute_script("const s = document.querySelectorAll('.model')[1]; s.value = 'texts'; s.dispatchEvent(new Event('change'))")
+    page.driver.execute_script(
+        "const s = document.querySelectorAll('.model')[1]; s.value = 'texts'; s.dispatchEvent(new Event('change'))"
+    )
     page.wait(lambda: len(page.ids(1)) == 10)
     second = page.all(".slider")[1]
     second.send_keys(Keys.END)
@@ -214,7 +226,15 @@ def test_the_description_works_without_a_network(browser, address):
 
 def test_files_load_nothing_from_elsewhere(serve):
     client = serve()
-    for path in ("/", "/docs", "/static/page.js", "/static/charts.js", "/static/docs.js", "/static/page.css", "/static/style.css"):
+    for path in (
+        "/",
+        "/docs",
+        "/static/page.js",
+        "/static/charts.js",
+        "/static/docs.js",
+        "/static/page.css",
+        "/static/style.css",
+    ):
         response = client.get(path)
         assert response.status_code == 200
         assert "default-src 'self'" in response.headers["Content-Security-Policy"]

@@ -115,6 +115,6 @@ def require_extra() -> None:
     Raises:
         ConfigError: one is missing. The message says how to install it.
     """
-    missing = [name for name in ("fastapi", "prometheus_client", "uvicorn") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ConfigError(f"the service needs {', '.join(missing)}, not installed here: pip install 'icpe[serve]'")
+    for name in ("fastapi", "prometheus_client", "uvicorn"):
+        if importlib.util.find_spec(name) is None:
+            raise ConfigError(f"the service needs {name}, which is not installed: pip install 'icpe[serve]'")
