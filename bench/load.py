@@ -4,8 +4,8 @@
 
 The script makes two untrained models of Gowalla's size, serves one of them from a folder of its own, and asks for lists
 of random users over a few connections to 127.0.0.1. It ends by itself after the given time, at the latest after a
-million requests. ``--soak`` replaces the model every few seconds under load and watches the memory of the workers. The client
-shares the machine with the service, so it takes its part of the processor time, which the output shows.
+million requests. ``--soak`` replaces the model every few seconds under load and watches the memory of the workers. The
+client shares the machine with the service, so it takes its part of the processor time, which the output shows.
 """
 
 import argparse

@@ -45,6 +45,7 @@ class ServedModel:
         self.name, self.version, self.model = name, version, model
         self.head = head_mask(model.log.item_counts)
         self._ranker = model.ranker
+        self._item_ids = model.log.items.to_numpy()  # a few entries of an array are quicker than those of a series
         self._ranker.top(np.zeros(1, np.int32), 1)  # makes the tables, which the first request would wait for
 
     @classmethod
@@ -125,7 +126,7 @@ class ServedModel:
 
     def rows(self, items: IntArray, scores: FloatArray) -> list[dict[str, Any]]:
         """Return a list as rows with ids."""
-        ids = self.model.log.items.gather(items).to_list()
+        ids = self._item_ids[items].tolist()
         marks = zip(ids, scores.tolist(), self.head[items].tolist(), strict=True)
         return [
             {"item_id": item, "score": score, "rank": rank, "head": head}
