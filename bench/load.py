@@ -129,19 +129,21 @@ async def ask(port: int, seed: int, end: float, expected: dict[str, Lists], tall
     connection.close()
 
 
-async def reload_often(port: int, end: float, live: Path, versions: Sequence[Path], workers: list, memory: list) -> int:
-    """Replace the model every few seconds; note the memory of the workers. Returns the number of reloads."""
-    connection, count = Connection(port), 0
+async def reload_often(
+    port: int, end: float, live: Path, versions: Sequence[Path], workers: list, memory: list
+) -> None:
+    """Replace the model every few seconds; note the memory of the workers."""
+    count = 0
     while time.monotonic() < end:
         await asyncio.sleep(RELOAD_EVERY)
+        connection = Connection(port)
         count += 1
         await asyncio.to_thread(shutil.copytree, versions[count % 2], live, dirs_exist_ok=True)
         status, answer = await connection.post("/admin/reload", {})
         assert status == 200, answer
         assert answer["changed"] == ["live"], answer
+        connection.close()
         memory.append(sum(one.memory_info().rss for one in workers) / 2**20)
-    connection.close()
-    return count
 
 
 async def load(port: int, seconds: float, connections: int, expected: dict[str, Lists], more: Sequence = ()) -> Tally:

@@ -14,6 +14,7 @@ from uvicorn.supervisors import Multiprocess
 from icpe.errors import DataError, IcpeError
 from icpe.serve.settings import KEY_VARIABLE, ServeSettings
 
+_IDLE = 75  # seconds that an unused connection stays open, longer than proxies keep theirs
 _GRACE = 10  # seconds that requests get to finish when the service stops
 _LOGGING: dict[str, Any] = {
     "version": 1,
@@ -116,5 +117,6 @@ def _config(app: Any, settings: ServeSettings) -> uvicorn.Config:
         log_level=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=_GRACE,
     )

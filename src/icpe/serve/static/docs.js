@@ -51,10 +51,10 @@ function table(rows) {
   return wide;
 }
 
-function fieldsOf(schema) {
+function fieldsOf(schema, sent) {
   const whole = resolved(schema.anyOf?.find((one) => one.$ref) ?? schema);
   const needed = new Set(whole.required ?? []);
-  return Object.entries(whole.properties ?? {}).map(([name, field]) => fieldRow(name, field, needed.has(name)));
+  return Object.entries(whole.properties ?? {}).map(([name, field]) => fieldRow(name, field, sent && needed.has(name)));
 }
 
 function example(path, model) {
@@ -114,10 +114,10 @@ function request(path, method, operation, model) {
   whole.append(summary);
   const body = operation.requestBody?.content["application/json"].schema;
   const rows = (operation.parameters ?? []).map((one) => fieldRow(one.name, one.schema, one.required));
-  if (body) rows.push(...fieldsOf(body));
+  if (body) rows.push(...fieldsOf(body, true));
   if (rows.length) whole.append(element("h3", "", "Send"), table(rows));
   const answer = operation.responses["200"]?.content?.["application/json"]?.schema;
-  const answered = answer ? fieldsOf(answer) : [];
+  const answered = answer ? fieldsOf(answer, false) : [];
   if (answered.length) whole.append(element("h3", "", "Receive"), table(answered));
   whole.append(element("h3", "", "Try"), trial(path, method, operation, model));
   return whole;
