@@ -85,7 +85,9 @@ class Service:
             return
         try:
             self._use(await asyncio.to_thread(Shelf.load, self.settings))
-        except (IcpeError, OSError) as error:
+        except Exception as error:  # whatever it was, a process without models must not go on silently
+            if not isinstance(error, IcpeError | OSError):
+                _LOG.exception("the models cannot be loaded")
             self._give_up(error)
         else:
             if self._board is not None:
