@@ -46,7 +46,7 @@ class ServedModel:
         self.head = head_mask(model.log.item_counts)
         self._ranker = model.ranker
         self._item_ids = model.log.items.to_numpy()  # a few entries of an array are quicker than those of a series
-        self._ranker.top(np.zeros(1, np.int32), 1)  # makes the tables, which the first request would wait for
+        self._ranker.warm_up()
 
     @classmethod
     def load(cls, name: str, folder: Path, plugins: Sequence[str] = ()) -> "ServedModel":
