@@ -13,6 +13,7 @@ SOURCE = Path(icpe.__file__).parent
 SHARED = (
     "arrays",
     "errors",
+    "extras",
     "toml",
     "types",
     "columns",

@@ -9,11 +9,11 @@ import polars as pl
 
 from icpe.errors import ConfigError
 from icpe.export.dial_vectors import DialVectors
-from icpe.export.extras import require
 from icpe.export.folder import Export, check_folder, write_export
 from icpe.export.parts import COUNT, ID, SEEN, VECTOR, item_table, parquet_writer, user_table
 from icpe.export.recall import measure_recall
 from icpe.export.vectors import ITEMS, USERS, with_vectors
+from icpe.extras import require
 from icpe.recommender.model import Model
 
 Index = Literal["flat", "hnsw"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from icpe.errors import IcpeError
-from icpe.export.extras import require
+from icpe.extras import require
 from icpe.ranking import top_n
 from icpe.ranking.chunk import hidden_items
 from icpe.recommender.model import Model

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from icpe.export.extras import require
 from icpe.export.onnx_graph import Graph
+from icpe.extras import require
 
 ONE_FILE = 1 << 30  # bytes; protobuf cannot hold 2 GB
 _PAGE = 1 << 16  # arrays begin at multiples of this, so that every operating system can map them into memory

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import polars as pl
 
-from icpe.export.extras import require
 from icpe.export.folder import Export, check_folder, write_export
 from icpe.export.graph_check import check_graph
 from icpe.export.onnx_file import ONE_FILE, onnx_writers
 from icpe.export.onnx_graph import graph_of
 from icpe.export.parts import Dial, item_table, parquet_writer, user_table
 from icpe.export.vectors import ITEMS, USERS
+from icpe.extras import require
 from icpe.recommender.model import Model
 
 MODEL, CODE = "model.onnx", "code"

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from icpe.export.dial_vectors import DialVectors
-from icpe.export.extras import require
+from icpe.extras import require
 from icpe.ranking import top_n
 from icpe.recommender.front import SETTING
 from icpe.recommender.model import Model

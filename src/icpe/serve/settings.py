@@ -1,6 +1,5 @@
 """What a service is started with: the models, their shares of the users, and where it listens."""
 
-import importlib.util
 import os
 import re
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from icpe.errors import ConfigError
+from icpe.extras import require
 
 KEY_VARIABLE = "ICPE_API_KEY"
 """Environment variable with the key that clients must send. A command line would show it to everyone on the machine."""
@@ -116,5 +116,4 @@ def require_extra() -> None:
         ConfigError: one is missing. The message says how to install it.
     """
     for name in ("fastapi", "prometheus_client", "uvicorn"):
-        if importlib.util.find_spec(name) is None:
-            raise ConfigError(f"the service needs {name}, which is not installed: pip install 'icpe[serve]'")
+        require(name, "serve", "the service")

@@ -1,6 +1,5 @@
 """Fair tuning: the same number of trials for every method, chosen on validation data and nothing else."""
 
-import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from icpe.errors import ConfigError
+from icpe.extras import require
 from icpe.files import lock_folder
 from icpe.runs.config import RunConfig
 from icpe.suggest import unknown_name
@@ -67,8 +67,7 @@ def tune(
         KeyboardInterrupt: after Ctrl-C. All trials that have ended are kept, and those that ran are tried again.
     """
     _check(configs, trials, seeds, workers, minutes)
-    if importlib.util.find_spec("optuna") is None:
-        raise ConfigError("tuning needs Optuna, which is not installed: pip install 'icpe[tune]'")
+    require("optuna", "tune", "tuning")
     return _tune(configs, Path(folder), trials, seeds, workers, minutes, prune, criterion, storage, score, on_trial)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from icpe.errors import ConfigError
+from icpe.extras import require
 from icpe.files import write_atomically
 
 if TYPE_CHECKING:
@@ -25,11 +26,8 @@ def panels(count: int, size: tuple[float, float] | None = None) -> tuple["Figure
     Raises:
         ConfigError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError("figures need matplotlib, which is not installed: pip install 'icpe[plot]'") from error
-    figure = Figure(figsize=size or (5.2 * count if count > 1 else 8.0, 4.2), layout="constrained")
+    inches = size or (5.2 * count if count > 1 else 8.0, 4.2)
+    figure = require("matplotlib.figure", "plot", "a figure").Figure(figsize=inches, layout="constrained")
     made = np.atleast_1d(figure.subplots(1, count))
     for axes in made:
         axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Optional libraries, imported when a format needs them."""
+"""Optional libraries, imported when something needs them."""
 
 from importlib import import_module
 from typing import Any
