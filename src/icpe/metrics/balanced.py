@@ -19,6 +19,7 @@ import numpy as np
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
 from icpe.metrics.hits import Hits
+from icpe.metrics.power_law import PowerLaw
 from icpe.types import FloatArray, IntArray
 
 CLIP = 10.0
@@ -98,26 +99,12 @@ def fitted_power(counts: IntArray, held_counts: IntArray) -> float:
         >>> fitted_power(np.array([1, 4, 16]), np.array([5, 10, 20]))  # proportional to the square root
         0.5
     """
-    from scipy.optimize import brentq  # late: SciPy takes a while to import
-
     counts = np.maximum(counts, 1)
-    # Items with equal counts share one term, and catalogues have far fewer different counts than items.
-    items = np.bincount(counts)
-    different = np.flatnonzero(items)
-    if len(different) < 2 or not held_counts.any():
+    law = PowerLaw.of(counts)
+    if len(law.logs) < 2 or not held_counts.any():
         return 0.0
-    logs, items = np.log(different), items[different]
-    found = float(np.average(np.log(counts), weights=held_counts))
-
-    def excess(power: float) -> float:
-        share = items * np.exp(power * (logs - logs[-1]))
-        return float(share @ logs / share.sum()) - found
-
-    if excess(0.0) >= 0:
-        return 0.0
-    if excess(_LARGEST_POWER) <= 0:
-        return _LARGEST_POWER
-    return round(float(brentq(excess, 0.0, _LARGEST_POWER)), 9)  # the data determine far fewer digits
+    found = np.average(np.log(counts), weights=held_counts)
+    return round(float(law.power(np.array([found]), 0.0, _LARGEST_POWER)[0]), 9)  # the data determine far fewer digits
 
 
 @dataclass(frozen=True, eq=False)
