@@ -55,11 +55,51 @@ def test_figures_worked_out_by_hand(icpe):
     assert "17 % of the test pairs" in said
 
 
+def test_bias_metrics_worked_out_by_hand(icpe):
+    code, out, err = icpe("--recs", "recs.csv", "--test", "later.csv", "--json")
+    assert (code, err) == (0, "")
+    recs = json.loads(out)["recs"]["recs"]
+    metrics = recs["metrics"]
+    second = 1 / math.log2(3)
+    expected = {
+        "aclt@2": 1.0,
+        "weighted_apt@2": (second / (1 + second) + 1 / (1 + second) + 1 + second / (1 + second)) / 4,
+        # Head items are listed 3 times and open to e alone; niche items 4 times, and open 4 + 4 + 5 + 5 times.
+        "pop_rsp@2": (3 - 4 / 18) / (3 + 4 / 18),
+        # Items of a, b and c had 2, 2 and 3 interactions on average; their lists have 1.5, 2 and 1.
+        "popularity_lift@2": 4.5 / 7 - 1,
+        # hit 3, x 2, z 1 and the new item 1 of 7 places.
+        "entropy@2": math.log2(7) - (3 * math.log2(3) + 2) / 7,
+    }
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+    assert metrics["pop_reo@2"] is None  # nobody wants a head item later
+    assert metrics["ee_l@2"] > 0
+    assert recs["user_groups"] == {
+        "niche_users": 0,
+        "mixed_users": 2,
+        "blockbuster_users": 1,
+    }  # d, a niche user, has no list
+    assert metrics["popularity_lift_niche_users@2"] is None
+    assert recs["lorenz"][0] == 0
+    assert recs["lorenz"][-1] == 1
+    assert recs["intervals"]["apt@2"][0] <= metrics["apt@2"] <= recs["intervals"]["apt@2"][1]
+    assert set(recs["intervals"]) <= set(metrics)
+
+
+def test_rules_and_history_know_the_bias_metrics(icpe):
+    code, _, err = icpe("--recs", "recs.csv", "--history", "bias.parquet", "--fail-if", "popularity_lift@2<-.3")
+    assert (code, "popularity_lift@2 of recs is -0.357" in err) == (1, True)
+    assert pl.read_parquet("bias.parquet")["popularity_lift@2"].to_list() == pytest.approx([4.5 / 7 - 1])
+
+
 def test_without_a_test_part_only_exposure(icpe):
     code, out, _ = icpe("--recs", "recs.csv", "-n", "1", "-o", "pages/one.html", "--json")
     metrics = json.loads(out)["recs"]["recs"]["metrics"]
     assert code == 0
-    assert set(metrics) == {"coverage@1", "apt@1", "gini@1", "popularity@1", "novelty@1", "users"}
+    assert {"coverage@1", "apt@1", "gini@1", "popularity@1", "novelty@1", "users", "aclt@1", "entropy@1"} <= set(
+        metrics
+    )
+    assert not {name for name in metrics if name.startswith(("recall", "ndcg", "pop_reo", "ee_"))}
     assert (metrics["apt@1"], metrics["coverage@1"]) == (0.5, 0.5)  # hit, x, z, hit of the six items known
     assert Path("pages/one.html").exists()
 
@@ -206,7 +246,7 @@ def test_mistakes_of_a_nightly_audit_are_told_in_one_line(icpe, items):
         (["--fail-if", "apt@2 is bad"], "--fail-if: 'apt@2 is bad' is not a rule"),
         (
             ["--fail-if", "apt@20<.2"],
-            "--fail-if 'apt@20<.2': the audit has no metric 'apt@20'; it has apt@2, coverage@2",
+            "--fail-if 'apt@20<.2': the audit has no metric 'apt@20'; it has aclt@2, amplification@2",
         ),
         (["--fail-if", "apt@2<previous"], "--fail-if 'apt@2<previous' compares with an earlier night; add --history"),
         (["--date", "2024-05-01"], "--date is '2024-05-01', but only a history has dates; add --history"),

@@ -7,12 +7,14 @@ import numpy as np
 
 from icpe.data.interactions import Interactions
 from icpe.data.item_info import item_column
+from icpe.metrics.bias import Interval
+from icpe.metrics.bias.concentration import lorenz_curve
 from icpe.metrics.exposure import exposure
 from icpe.metrics.given import GivenLists, head_among
 from icpe.metrics.groups import GroupExposure, exposure_by_group
 from icpe.ranking import Lists
 from icpe.tables import percent
-from icpe.types import IntArray
+from icpe.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class AuditedLists:
         values: Metrics by name; None when nothing could be averaged. Exposure metrics are over all lists, accuracy
             metrics are over ``users``: the users who have a list and test items.
         seen: Number of positions with an item that the user already has in the log.
+        intervals: Bounds of a 95 % bootstrap interval over users, by name of the metric.
+        group_sizes: Number of lists of niche, mixed and blockbuster users, by name of the group.
     """
 
     label: str
@@ -50,11 +54,18 @@ class AuditedLists:
     lists: Lists
     values: dict[str, float | None]
     seen: int
+    intervals: dict[str, Interval]
+    group_sizes: dict[str, int]
 
     @cached_property
     def shown(self) -> IntArray:
         """Number of lists that contain each item, int64 [items]: items of the log first, then unknown items."""
         return exposure(self.lists.items, len(self.given.items))
+
+    @cached_property
+    def lorenz(self) -> FloatArray:
+        """Share of the positions on the least shown 0, 1, …, 100 % of the items, float64 [101]."""
+        return lorenz_curve(self.shown)
 
     @property
     def places(self) -> int:

@@ -14,11 +14,13 @@ from icpe.data.readers import Columns
 from icpe.data.sources import open_log
 from icpe.errors import ConfigError, DataError
 from icpe.metrics import evaluate_lists
-from icpe.metrics.exposure import exposure_values
+from icpe.metrics.bias import measure_bias, per_list_values
+from icpe.metrics.exposure import apt, exposure_values, novelty, popularity
 from icpe.metrics.given import GivenLists, head_among, read_lists, widened, without_pairs_of
 from icpe.metrics.hits import Hits
 from icpe.ranking import Lists
 from icpe.tables import percent
+from icpe.types import BoolArray, FloatArray, IntArray
 
 LENGTH = 20  # default length at which lists are judged; shorter if all lists are shorter
 _EXPOSURE = ("coverage", "apt", "gini", "popularity", "novelty")  # measured over all lists, with or without test items
@@ -154,17 +156,38 @@ def _audited(label: str, given: GivenLists, log: Interactions, test: Interaction
     lists, size = given.cut(n), len(given.items)
     counts = np.pad(log.item_counts, (0, size - len(log.items)))
     head = head_among(log, size)
-    values: dict[str, float | None] = {**exposure_values(lists.items, counts, len(log.users), ~head, n)}
+    values: dict[str, float] = {**exposure_values(lists.items, counts, len(log.users), ~head, n)}
     values["users"] = len(lists)
     wide = replace(log, users=given.users, items=given.items, item_info=None)
     seen = len(Hits.find(lists.users, lists.items, wide).row)
-    if test is not None:
-        values |= _accuracy(lists, widened(test, given.users, given.items), log, n)
-    return AuditedLists(label, given, lists, values, seen)
+    further = _exposure_per_list(lists, counts, len(log.users), head)
+    wanted = None if test is None else widened(test, given.users, given.items)
+    if wanted is not None:
+        accuracy, per_list = _accuracy(lists, wanted, log, n)
+        values, further = values | accuracy, further | per_list
+    bias = measure_bias(lists, wide, head, wanted, further)
+    known = {name: None if np.isnan(value) else value for name, value in (values | bias.values).items()}
+    return AuditedLists(label, given, lists, known, seen, bias.intervals, bias.group_sizes)
 
 
-def _accuracy(lists: Lists, test: Interactions, log: Interactions, n: int) -> dict[str, float | None]:
+def _exposure_per_list(lists: Lists, counts: IntArray, users: int, head: BoolArray) -> dict[str, FloatArray]:
+    """Exposure metrics of each list, by name, each float64 [lists]."""
+    n = lists.items.shape[1]
+    length = np.array([n])
+    found = {
+        "apt": apt(lists.items, ~head, length),
+        "popularity": popularity(lists.items, counts, length),
+        "novelty": novelty(lists.items, counts, users, length),
+    }
+    return {f"{name}@{n}": column[:, 0] for name, column in found.items()}
+
+
+def _accuracy(
+    lists: Lists, test: Interactions, log: Interactions, n: int
+) -> tuple[dict[str, float], dict[str, FloatArray]]:
+    """Accuracy metrics, and those of each list."""
     train = replace(log, users=test.users, items=test.items, item_info=None)
-    found = evaluate_lists(lists, test, train, [n], head=head_among(log, len(test.items))).values
-    chosen = {name: value for name, value in found.items() if not name.startswith(_EXPOSURE)}
-    return {name: None if np.isnan(value) else value for name, value in chosen.items()}
+    found = evaluate_lists(lists, test, train, [n], per_user=True, head=head_among(log, len(test.items)))
+    values = {name: value for name, value in found.values.items() if not name.startswith(_EXPOSURE)}
+    per_list = per_list_values(found, lists, test)
+    return values, {name: column for name, column in per_list.items() if name in values}

@@ -1,7 +1,7 @@
 """All metrics of a set of lists, computed in one pass."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -31,10 +31,12 @@ class Evaluation:
         per_user: frame with ``user_id``, a column for each metric that single users have, and a row for each evaluated
             user. A value is null if the user has no relevant item of the group. The mean of a column is the metric,
             therefore the balanced metrics contain the share of the user in the average. None unless requested.
+        intervals: bounds of 95 % bootstrap intervals over users, by metric. Empty unless bias was measured, too.
     """
 
     values: dict[str, float]
     per_user: pl.DataFrame | None = None
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def evaluate(

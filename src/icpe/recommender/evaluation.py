@@ -10,6 +10,7 @@ import torch
 from icpe.errors import DataError
 from icpe.metrics import Evaluation, evaluate_lists
 from icpe.metrics.balanced import warn_if_few
+from icpe.metrics.bias import evaluate_with_bias
 from icpe.metrics.given import head_among, read_lists
 from icpe.ranking import Lists, top_n
 from icpe.recommender.front import SETTING, Front, Meter
@@ -67,9 +68,12 @@ def front_on_test(model: Model, parts: Parts) -> Front:
 
 
 def evaluate_part(
-    model: Model, parts: Parts, part: Part, n: Sequence[int] = (20,), per_user: bool = False
+    model: Model, parts: Parts, part: Part, n: Sequence[int] = (20,), per_user: bool = False, bias: bool = False
 ) -> Evaluation:
-    """Evaluate a model on the validation or the test part, without a warning; see :func:`evaluate`."""
+    """Evaluate a model on the validation or the test part, without a warning; see :func:`evaluate`.
+
+    With ``bias``, the evaluation also has the metrics of an audit and intervals.
+    """
     train, held = parts.train, parts.valid if part == "valid" else parts.test
     if not (train.users.equals(model.log.users) and train.items.equals(model.log.items)):
         raise DataError(
@@ -78,4 +82,4 @@ def evaluate_part(
         )
     users = np.flatnonzero(held.user_counts).astype(np.int32)
     lists = top_n(model.scores, users, max(n), hide=hidden_for(part, train, parts.valid))
-    return evaluate_lists(lists, held, train, n=n, per_user=per_user)
+    return (evaluate_with_bias if bias else evaluate_lists)(lists, held, train, n=n, per_user=per_user)

@@ -1,6 +1,7 @@
 """Metrics of a model on the validation and the test part, in the form of ``result.json``."""
 
 import math
+from typing import Any
 
 from icpe.data.interactions import Interactions
 from icpe.metrics import Evaluation
@@ -22,14 +23,25 @@ def measure(model: Model, parts: Parts, depths: list[int]) -> dict[str, dict[str
     return {name: without_nan(found.values) for name, found in evaluations(model, parts, depths).items()}
 
 
-def evaluations(model: Model, parts: Parts, depths: list[int], per_user: bool = False) -> dict[str, Evaluation]:
+def measure_with_bias(model: Model, parts: Parts, depths: list[int]) -> dict[str, Any]:
+    """Return the metrics of :func:`measure` and of an audit, and under ``intervals`` their bounds for each part."""
+    found = evaluations(model, parts, depths, bias=True)
+    intervals = {name: one.intervals for name, one in found.items()}
+    return {**{name: without_nan(one.values) for name, one in found.items()}, "intervals": intervals}
+
+
+def evaluations(
+    model: Model, parts: Parts, depths: list[int], per_user: bool = False, bias: bool = False
+) -> dict[str, Evaluation]:
     """Return the evaluation of each part that is not empty. Only the test part can have values of every user.
+
+    With ``bias``, the evaluations also have the metrics of an audit and intervals.
 
     A warning says if the last of them has too few pairs for the balanced metrics.
     """
     held = {name: part for name, part in _held_out(parts).items() if len(part)}
     found: dict[str, Evaluation] = {
-        name: evaluate_part(model, parts, name, depths, per_user and name == "test") for name in held
+        name: evaluate_part(model, parts, name, depths, per_user and name == "test", bias) for name in held
     }
     for name, part in list(held.items())[-1:]:
         warn_if_few(found[name].values["balanced_pairs"], len(part))

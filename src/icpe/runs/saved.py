@@ -17,7 +17,7 @@ from icpe.recommender.store import SETTINGS, model_writers, settings_writer, tra
 from icpe.runs.config import RunConfig
 from icpe.runs.folder import CONFIG, PER_USER, RECORDS, RESULT, SPLIT, TEST_FRONT
 from icpe.runs.load import load
-from icpe.runs.measure import evaluations, measure, without_nan
+from icpe.runs.measure import evaluations, measure, measure_with_bias, without_nan
 from icpe.runs.plugins import Plugin
 from icpe.split import Parts
 from icpe.train.limits import check_lengths
@@ -98,6 +98,7 @@ def evaluate_run(
     adjust: dict[str, Any] | None = None,
     plugins: Iterable[Plugin] = (),
     verify: bool = True,
+    bias: bool = False,
 ) -> dict[str, Any]:
     """Return the result of a saved run with metrics computed again.
 
@@ -108,6 +109,7 @@ def evaluate_run(
         adjust: changed ranking settings, see :meth:`Model.adjusted`.
         plugins: files or classes of user-defined backbones and methods.
         verify: whether to compare the files with their checksums.
+        bias: whether to add the metrics of an audit, and ``intervals``.
 
     Raises:
         ConfigError: the method has no such ranking setting, or a length is larger than the number of items.
@@ -117,7 +119,8 @@ def evaluate_run(
     model = run.model.adjusted(**adjust) if adjust else run.model
     lengths = depths or run.config.depths
     check_lengths(lengths, len(run.parts.train.items))
-    return {**run.result, "beta": model.beta, **measure(model, run.parts, lengths)}
+    measured = (measure_with_bias if bias else measure)(model, run.parts, lengths)
+    return {**run.result, "beta": model.beta, **measured}
 
 
 @dataclass(frozen=True, eq=False)

@@ -183,6 +183,9 @@ def _print(
                 **one.counts,
                 "content_hash": one.given.content_hash,
                 "metrics": one.values,
+                "intervals": one.intervals,
+                "user_groups": one.group_sizes,
+                "lorenz": one.lorenz[::10].tolist(),
             }
             for one in found.sets
         }

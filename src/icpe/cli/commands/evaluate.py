@@ -22,6 +22,12 @@ from icpe.cli.options import (
 @click.option(
     "-n", "depths", type=click.IntRange(min=1), multiple=True, help="List length; repeatable. Default: as in training."
 )
+@click.option(
+    "--audit",
+    "with_audit",
+    is_flag=True,
+    help="Add the bias metrics of `icpe audit`, with 95 % intervals over users.",
+)
 @run_data_option
 @beta_option
 @known_plugin_option
@@ -33,6 +39,7 @@ def evaluate(
     /,
     run: Path,
     depths: tuple[int, ...],
+    with_audit: bool,
     data_dir: Path | None,
     beta: float | None,
     verify: bool,
@@ -44,10 +51,13 @@ def evaluate(
     `icpe evaluate RUN --help-settings` lists them.
 
     Example: icpe evaluate run -n 10 -n 20
+
+    What the model does to niche items and to people who like them: icpe evaluate run --audit
     """
     from icpe.runs.saved import evaluate_run
 
-    result = evaluate_run(run, list(depths) or None, data_dir, parse_ranking(run, dotted, beta), verify=verify)
+    ranking = parse_ranking(run, dotted, beta)
+    result = evaluate_run(run, list(depths) or None, data_dir, ranking, verify=verify, bias=with_audit)
     if as_json:
         print_json(result)
     else:

@@ -6,7 +6,8 @@ how few items get it, :mod:`~icpe.metrics.bias.parity` compares head and niche i
 :mod:`~icpe.metrics.bias.user_groups` and :mod:`~icpe.metrics.bias.calibration` take the view of the users.
 """
 
-from icpe.metrics.bias.measure import Bias, measure_bias
+from icpe.metrics.bias.evaluation import evaluate_with_bias, per_list_values
+from icpe.metrics.bias.measure import Bias, Interval, measure_bias
 from icpe.metrics.bias.user_groups import UserGroups
 
-__all__ = ["Bias", "UserGroups", "measure_bias"]
+__all__ = ["Bias", "Interval", "UserGroups", "evaluate_with_bias", "measure_bias", "per_list_values"]
