@@ -86,6 +86,18 @@ def test_bias_metrics_worked_out_by_hand(icpe):
     assert set(recs["intervals"]) <= set(metrics)
 
 
+def test_the_page_has_sentences_meanings_and_limits(icpe):
+    assert icpe("--recs", "old=recs.csv", "--recs", "new=recs.csv", "--test", "later.csv")[0] == 0
+    page = Path("audit.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    assert page.count('class="lead"') == 3
+    assert "Shown items are 0.6 times (old: 0.6) as popular as the items that people chose." in page
+    assert "The lists contain 62 % (old: 62 %) of what people wanted later." in page
+    assert page.count("What this means.") == page.count("<b>Limits.</b>") == page.count("<svg") == 4
+    assert "only moderately" in page
+    assert "Lorenz curve" in page
+    assert "blockbuster users" in page
+
+
 def test_rules_and_history_know_the_bias_metrics(icpe):
     code, _, err = icpe("--recs", "recs.csv", "--history", "bias.parquet", "--fail-if", "popularity_lift@2<-.3")
     assert (code, "popularity_lift@2 of recs is -0.357" in err) == (1, True)
@@ -203,7 +215,7 @@ def test_exposure_by_a_column_worked_out_by_hand(icpe, items):
     assert "1.25" in out
     assert "Exposure by kind" in page
     assert "Exposure by name" in page
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 6
 
 
 def test_every_night_adds_a_row_and_the_page_draws_them(icpe):

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FIGURES = {"page": 12, "comparison": 12, "audited": 2}
+FIGURES = {"page": 12, "comparison": 12, "audited": 4}
 WIDTHS = (1400, 420)
 HOSTILE_ESCAPED = "&lt;script&gt;alert(&#39;$1&#39;)&lt;/script&gt; &amp; &#34;quoted&#34; "
 

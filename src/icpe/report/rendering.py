@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FigureCard:
-    """A figure on a page, with its title and a caption."""
+    """A figure on a page, with its title and a caption, and optionally what it means and what it cannot say."""
 
     title: str
     caption: str
     svg: Markup
+    meaning: str = ""
+    limits: str = ""
 
 
-def figure_card(title: str, caption: str, draw: Callable[[], "Figure"]) -> FigureCard:
+def figure_card(
+    title: str, caption: str, draw: Callable[[], "Figure"], meaning: str = "", limits: str = ""
+) -> FigureCard:
     """The card of the figure that ``draw`` draws."""
-    return FigureCard(title, caption, inline_svg(draw, title))
+    return FigureCard(title, caption, inline_svg(draw, title), meaning, limits)
 
 
 def check_page_name(path: Path) -> Path:

@@ -72,7 +72,7 @@ def exposure_sentence(label: str, values: Values, n: int, log: Interactions, row
     share = log.item_counts[niche].sum() / len(log)
     return (
         f"{label} fills {percent(values.get(f'apt@{n}'))} of the list positions with niche items, which are "
-        f"{percent(niche.mean())} of the catalogue and have {percent(share)} of the {rows}. It shows "
+        f"{percent(niche.mean())} of the catalogue and have {percent(share)} of the {rows}; it shows "
         f"{percent(values.get(f'coverage@{n}'))} of all items."
     )
 

@@ -11,6 +11,15 @@ import polars as pl
 from icpe.audit import Audit, AuditedLists, History, Verdict
 from icpe.data.lookup import positions
 from icpe.errors import DataError
+from icpe.report.audit_bias import (
+    accuracy_sentence,
+    bias_meanings,
+    bias_table,
+    lorenz_card,
+    user_cards,
+    user_group_table,
+    users_sentence,
+)
 from icpe.report.figures import exposure
 from icpe.report.figures.exposure import Exposure
 from icpe.report.figures.style import position_style
@@ -28,7 +37,7 @@ from icpe.report.sentences import (
 )
 from icpe.report.user_cards import LENGTH, UserCard, typical_users, user_card
 from icpe.runs.provenance import versions
-from icpe.tables import as_turned_text, percent
+from icpe.tables import as_text, as_turned_text, percent
 
 _TREND = {
     "apt": "Places for niche items",
@@ -36,6 +45,14 @@ _TREND = {
     "coverage": "Items in some list",
     "gini": "Unevenness of exposure",
 }
+_TENTHS = (
+    "Where a coloured bar is higher than the grey one, the lists show these items more often than people use them."
+)
+_TAIL = "A curve above the grey one gives more room to the hits than the log does; a curve below it, to the long tail."
+_LOG_LIMITS = (
+    "The log is not what people would choose if they knew everything: earlier lists shaped it. Agreement with it is a "
+    "comparison, not a goal."
+)
 _ROWS = 6  # items in each table of gains and losses
 
 
@@ -76,7 +93,11 @@ def audit_report(
         set_notes=[(one.label, one.notes) for one in audit.sets],
         verdicts=verdicts,
         trend=_trend_cards(audit, history, verdicts),
-        shown=_exposure_cards(audit),
+        shown=[*_exposure_cards(audit), lorenz_card(audit)],
+        user_figures=user_cards(audit),
+        user_table=user_group_table(audit),
+        bias_table=bias_table(audit),
+        bias_meanings=bias_meanings(audit),
         groups=[_group_section(audit, column) for column in by],
         changes=[(one.label, *one.share_changes(audit.log, _ROWS)) for one in audit.sets],
         users=[_user_card(audit, user) for user in _chosen_users(audit, users)],
@@ -98,7 +119,7 @@ def terminal_text(audit: Audit, width: int | None = None) -> list[str]:
     headline = [" ".join(filter(None, both)) for both in _headline(audit, columns)]
     notes = [" ".join((f"{one.label}:", *one.notes)) for one in audit.sets]
     table = as_turned_text(result_table(list(audit.values), columns), width)
-    return [table, *headline, *notes, *audit.remarks]
+    return [f"{table}\n\n{as_text(bias_table(audit), width)}", *headline, *notes, *audit.remarks]
 
 
 def _columns(audit: Audit) -> list[ResultColumn]:
@@ -118,25 +139,31 @@ def _columns(audit: Audit) -> list[ResultColumn]:
 
 
 def _headline(audit: Audit, columns: Sequence[ResultColumn]) -> Headline:
-    """What each set shows and how accurate it is, compared with the first set; or the same for a single set."""
+    """For each set, what niche items, different users and accuracy get, in a sentence each, and details below."""
     first, *others = audit.sets
     if not others:
         shown = exposure_sentence(first.label, first.values, audit.n, audit.log, "log")
-        return [(shown, _accuracy(audit, first, recall_sentences(columns, 0)))]
-    pairs = []
+        lead = [shown, users_sentence(audit, first), accuracy_sentence(audit, first)]
+        return _paragraphs(lead, _details(first, recall_sentences(columns, 0)))
+    pairs: Headline = []
     for at, one in enumerate(others, 1):
         compared = f"{recall_sentences(columns, at)} {better_sentence(one.label, first.label, at, columns)}".strip()
         shown = exposure_comparison(one.label, one.values, first.label, first.values, audit.n)
-        pairs.append((shown, _accuracy(audit, one, compared)))
+        lead = [shown, users_sentence(audit, one, first), accuracy_sentence(audit, one, first)]
+        pairs += _paragraphs(lead, _details(one, compared))
     return pairs
 
 
-def _accuracy(audit: Audit, one: AuditedLists, sentences: str) -> str:
-    """Sentences about accuracy, with warnings about used items and a missing test part."""
+def _paragraphs(lead: Sequence[str], details: str) -> Headline:
+    """Each sentence in large type, and the details below the last."""
+    *earlier, last = lead
+    return [*((sentence, "") for sentence in earlier), (last, details)]
+
+
+def _details(one: AuditedLists, sentences: str) -> str:
+    """The sentences, with a warning about used items."""
     used = one.seen / one.places
     notes = [f"{percent(used)} of the list positions of {one.label} show items already used."] if used >= 0.01 else []
-    if audit.test is None:
-        notes.append("Without a test part, the accuracy of the lists is unknown.")
     return " ".join((sentences, *notes)).strip()
 
 
@@ -177,8 +204,10 @@ def _exposure_cards(audit: Audit) -> list[FigureCard]:
     new = " Items that are not in the log have their own bar." if any(one.new for one in lists) else ""
     tenths = f"First {audit.n} positions of every list, by popularity of the item. Grey: share of the log.{new}"
     return [
-        figure_card("Who fills the lists", tenths, partial(exposure.by_tenth, counts, lists)),
-        figure_card("The long tail", exposure.CUMULATED, partial(exposure.cumulated, counts, lists)),
+        figure_card("Who fills the lists", tenths, partial(exposure.by_tenth, counts, lists), _TENTHS, _LOG_LIMITS),
+        figure_card(
+            "The long tail", exposure.CUMULATED, partial(exposure.cumulated, counts, lists), _TAIL, _LOG_LIMITS
+        ),
     ]
 
 
