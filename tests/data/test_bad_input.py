@@ -162,7 +162,7 @@ def test_k_core_that_leaves_nothing_names_the_largest(skewed):
             skewed.k_core(wrong)
 
 
-SUFFIXES = [".csv", ".tsv", ".csv.gz", ".csv.zst", ".inter", ".txt", ".dat", ".parquet", ".npy", ""]
+SUFFIXES = [".csv", ".tsv", ".csv.gz", ".csv.zst", ".inter", ".txt", ".dat", ".parquet", ".npy", ".jsonl", ""]
 GARBAGE = st.one_of(
     st.binary(min_size=1, max_size=400),
     st.text(max_size=400).map(str.encode),

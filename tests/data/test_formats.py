@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +123,29 @@ def test_lists(write):
     assert log.reading.duplicates == 1
     named = Interactions.read(write("names.txt.gz", gzip.compress(b"ann tea jam\nbob tea\n")))
     assert named.to_frame().rows() == [("ann", "jam"), ("ann", "tea"), ("bob", "tea")]
+
+
+def test_json_lines(write):
+    lines = "".join(f'{{"item_id": "{item}", "ts": {time}, "user_id": "{user}"}}\n' for user, item, time in ROWS)
+    for name in ("log.jsonl", "log.ndjson"):
+        log = Interactions.read(write(name, lines.encode()), {"timestamp": "ts"}, time_unit="s")
+        assert seconds(log) == PAIRS
+    numbers = Interactions.read(write("numbers.jsonl", b'{"user_id": 1, "item_id": 7}\n{"user_id": 2, "item_id": 8}\n'))
+    assert numbers.users.to_list() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"user_id": 1, "item_id": 2\n', "is not a file of JSON lines"),
+        (b"user_id,item_id\n1,2\n", "is not a file of JSON lines"),
+        (b'{"user_id": 1, "item_id": [2, 3]}\n', "'item_id' holds lists; expected one value in each line"),
+        (b'{"uid": 1, "item_id": 2}\n', "column 'user_id' not found"),
+    ],
+)
+def test_json_lines_that_cannot_be_read(write, content, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        Interactions.read(write("log.jsonl", content))
 
 
 def test_hetrec(write):

@@ -177,7 +177,7 @@ reading_options = together(
     ),
     click.option(
         "--format",
-        type=click.Choice(["parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy"]),
+        type=click.Choice(["parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy", "jsonl"]),
         help="File format, if the suffix does not tell.",
     ),
     click.option("--separator", help="Separator of the fields in a text file, such as ';'."),

@@ -163,7 +163,8 @@ def widened(part: Interactions, users: pl.Series, items: pl.Series) -> Interacti
 def without_pairs_of(part: Interactions, log: Interactions) -> Interactions:
     """Pairs of a part that are not in the log. Both must use the same codes."""
     ours, theirs = (one.user.astype(np.int64) * len(part.items) + one.item for one in (part, log))
-    return part.keep(~np.isin(ours, theirs))
+    place = np.searchsorted(theirs, ours)  # pairs are sorted by user and item, and so are their keys
+    return part.keep(np.append(theirs, -1)[place] != ours)
 
 
 def _encode(table: Table, column: str, known: pl.Series, source: str, ids: IdType) -> tuple[pl.Series, IntArray]:

@@ -12,13 +12,14 @@ from icpe.data.readers.column_mapping import INTERACTION, Columns, ExpectedColum
 from icpe.data.readers.delimited import read_delimited
 from icpe.data.readers.frames import from_frame
 from icpe.data.readers.item_lists import read_item_lists
+from icpe.data.readers.json_lines import read_json_lines
 from icpe.data.readers.parquet import read_parquet, read_parquet_folder
 from icpe.data.readers.table import Table, join
 from icpe.data.readers.text_lines import COMPRESSED, first_line
 from icpe.data.readers.unpacked import refuse_bomb
 from icpe.errors import ConfigError, DataError
 
-Format = Literal["auto", "parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy"]
+Format = Literal["auto", "parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy", "jsonl"]
 
 _BY_SUFFIX: dict[str, Format] = {
     ".parquet": "parquet",
@@ -28,6 +29,8 @@ _BY_SUFFIX: dict[str, Format] = {
     ".inter": "inter",
     ".dat": "hetrec",
     ".npy": "npy",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
 }
 
 
@@ -89,6 +92,8 @@ def _read_file(path: Path, options: _Options, stream: bool) -> Table:
     if format == "npy":
         return read_npy(path, options.columns, options.expected)
     refuse_bomb(path)
+    if format == "jsonl":
+        return read_json_lines(path, options.columns, options.expected)
     if format == "lists":
         first_line(path)  # raises if the file is not text
         return read_item_lists(path)
