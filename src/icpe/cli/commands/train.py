@@ -244,9 +244,14 @@ def as_text(result: dict[str, Any]) -> str:
     parts = [name for name in ("valid", "test") if name in result]
     if not parts:
         return "\n".join([*lines, "", "The run has no validation and no test part, so there are no metrics."])
-    lines += ["", " " * 22 + "".join(f"{part:>12}" for part in parts)]
-    for name in result[parts[0]]:
-        lines.append(f"  {name:<20}" + "".join(_cell(name, result[part][name]) for part in parts))
+    names, intervals = list(result[parts[0]]), result.get("intervals", {}).get(parts[-1], {})
+    width = max(20, *map(len, names))
+    heading = "".join(f"{part:>12}" for part in parts) + (f"  95 % interval, {parts[-1]}" if intervals else "")
+    lines += ["", " " * (width + 2) + heading]
+    for name in names:
+        cells = "".join(_cell(name, result[part][name]) for part in parts)
+        bounds = "  {:.4f} to {:.4f}".format(*intervals[name]) if name in intervals else ""
+        lines.append(f"  {name:<{width}}{cells}{bounds}")
     return "\n".join(lines)
 
 
