@@ -56,6 +56,16 @@ def test_a_comparison(icpe, log_file):
     assert found["failures"] == []
     # A run of the folder is like any other.
     assert icpe("evaluate", "cmp/runs/macr-mf-1", "--json")[0] == 0
+    # Bias is measured on demand, on the saved models.
+    assert not Path("cmp/bias.md").exists()
+    code, out, err = icpe(*command, "--audit", "--json")
+    assert (code, err) == (0, "")
+    run = json.loads(icpe("evaluate", "cmp/runs/popularity-mf-0", "--audit", "--json")[1])["test"]
+    row = json.loads(out)["rows"][2]
+    assert row["popularity_lift@5"] == pytest.approx(run["popularity_lift@5"])  # popularity does not depend on the seed
+    assert "popularity_lift@5" not in {one["metric"] for one in json.loads(out)["comparisons"]}  # neither way is better
+    assert "Popularity lift@5" in Path("cmp/bias.md").read_text()
+    assert "Pop RSP@5 ↓" in icpe(*command, "--audit")[1]
     # What is compared can be repeated from its file, into another folder.
     code, out, err = icpe("compare", "--cells", "cmp/grid.toml", "--only", "Popularity", "-o", "other")
     assert code == 0, err

@@ -30,13 +30,13 @@ def write_tables(grid: Grid, subject: str | None) -> None:
     write_text(folder / GRID, as_toml(grid.cells, grid.seeds))
     table = table_of(grid, subject=subject)
     write_atomically(folder / SUMMARY, table.frame().write_parquet)
-    _write_table(table, folder, "table")
+    write_table(table, folder, "table")
     if front_metrics := front_metrics_of(grid):
-        _write_table(table_of(grid, front_metrics, subject), folder, "fronts")
+        write_table(table_of(grid, front_metrics, subject), folder, "fronts")
     write_json(folder / FAILURES, [asdict(one) for one in grid.failures])
 
 
-def _write_table(table: ResultTable, folder: Path, name: str) -> None:
+def write_table(table: ResultTable, folder: Path, name: str) -> None:
     """Write a table as text, Markdown, LaTeX and CSV."""
     forms = {"txt": table.as_text, "md": table.as_markdown, "tex": table.as_latex, "csv": table.as_csv}
     for suffix, form in forms.items():

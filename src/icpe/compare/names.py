@@ -4,8 +4,19 @@ from icpe.backbones import BACKBONES as _BACKBONES
 from icpe.tables import Better, Column
 
 BASELINES = ("popularity", "random")  # shown to give the scale; they do not compete with methods that learn
-_LOWER_IS_BETTER = ("gini", "popularity", "seconds")
-_ACRONYMS = {"ndcg": "NDCG", "mrr": "MRR", "apt": "APT"}
+_LOWER_IS_BETTER = (
+    "gini",
+    "popularity",
+    "seconds",
+    "pop_rsp",
+    "pop_reo",
+    "popularity_jsd",
+    "weighted_gini",
+    "ee_d",
+    "ee_l",
+)
+_NO_DIRECTION = ("popularity_lift", "amplification")  # the best value is in between: what users chose
+_ACRONYMS = {"ndcg": "NDCG", "mrr": "MRR", "apt": "APT", "jsd": "JSD", "rsp": "RSP", "reo": "REO", "ee": "EE", "l": "L"}
 
 
 def metric_column(metric: str) -> Column:
@@ -35,7 +46,14 @@ def higher_is_better(metric: str) -> bool:
     return _better(metric) == "more"
 
 
+def has_direction(metric: str) -> bool:
+    """Whether larger or smaller values of this metric are better, so that methods can be ranked by it."""
+    return _better(metric) != "neither"
+
+
 def _better(metric: str) -> Better:
+    if metric.startswith(_NO_DIRECTION):
+        return "neither"
     return "less" if metric.partition("@")[0] in _LOWER_IS_BETTER else "more"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import polars as pl
 
 from icpe.compare._state import Cell, Grid
-from icpe.compare.names import BASELINES, higher_is_better
+from icpe.compare.names import BASELINES, has_direction, higher_is_better
 from icpe.errors import ConfigError
 from icpe.metrics.statistics import holm, one_sample_t_test, paired_t_test
 from icpe.types import FloatArray
@@ -103,7 +103,9 @@ def find_subject(rows: Sequence[Any], subject: str | None) -> Any:
 
 
 def ranked(rows: Sequence[ResultRow], metric: str) -> list[ResultRow]:
-    """The rows that compete and have this metric, the best first."""
+    """The rows that compete and have this metric, the best first; none if neither more nor less of it is better."""
+    if not has_direction(metric):
+        return []
     known = [row for row in rows if row.method not in BASELINES and row.means[metric] is not None]
     return sorted(known, key=lambda row: row.means[metric] or 0.0, reverse=higher_is_better(metric))
 

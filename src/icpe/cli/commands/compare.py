@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 )
 @workers_option
 @click.option("--keep-checkpoints", is_flag=True, help="Keep the checkpoints of finished runs, which take much space.")
+@click.option(
+    "--audit",
+    "with_audit",
+    is_flag=True,
+    help="Add a table of the bias metrics of `icpe audit`, measured after training.",
+)
 @goal_options
 @training_options
 @json_option
@@ -58,6 +64,7 @@ def compare(
     subject: str,
     workers: int,
     keep_checkpoints: bool,
+    with_audit: bool,
     as_json: bool,
     **flags: Any,
 ) -> int:
@@ -69,6 +76,7 @@ def compare(
 
     Example: icpe compare lastfm --methods normal,macr,icpe --backbones mf --seeds 5 -o cmp
     """
+    from icpe.compare.bias import with_bias, write_bias_table
     from icpe.compare.grid import run_grid
 
     rows, found = _cells(dotted, methods, backbones, cells, only, flags)
@@ -90,6 +98,9 @@ def compare(
         )
         raise
     _write_report(grid, subject)
+    if with_audit:
+        grid = with_bias(grid)
+        write_bias_table(grid, subject)
     if as_json:
         print_json(_as_json(grid, subject))
     else:
@@ -190,20 +201,24 @@ def _write_report(grid: "Grid", subject: str) -> None:
 
 
 def _as_text(grid: "Grid", subject: str) -> str:
+    from icpe.compare.bias import bias_metrics_of
     from icpe.compare.tables import front_metrics_of, table_of
     from icpe.tables import terminal_width
 
-    width, fronts = terminal_width(), front_metrics_of(grid)
-    tables = [table_of(grid, metrics, subject).as_text(width) for metrics in (None, fronts) if metrics != []]
+    width, fronts, bias = terminal_width(), front_metrics_of(grid), bias_metrics_of(grid)
+    tables = [table_of(grid, metrics, subject).as_text(width) for metrics in (None, fronts, bias) if metrics != []]
     page = "report.html, " if (grid.folder / "report.html").exists() else ""
-    files = f"{page}table.md, table.tex, {'fronts.md, ' * bool(fronts)}differences.md, results.parquet"
+    further = "fronts.md, " * bool(fronts) + "bias.md, " * bool(bias)
+    files = f"{page}table.md, table.tex, {further}differences.md, results.parquet"
     return "\n".join([*tables, f"Saved in {grid.folder}: {files}"])
 
 
 def _as_json(grid: "Grid", subject: str) -> dict[str, Any]:
+    from icpe.compare.bias import bias_metrics_of
     from icpe.compare.tables import front_metrics_of, metrics_of, table_of
 
-    table = table_of(grid, [*metrics_of(grid, None), *front_metrics_of(grid)], subject)
+    metrics = [*metrics_of(grid, None), *front_metrics_of(grid), *bias_metrics_of(grid)]
+    table = table_of(grid, metrics, subject)
     return {
         "folder": str(grid.folder),
         "seeds": grid.seeds,
