@@ -118,7 +118,7 @@ def user_group_table(audit: Audit) -> Table:
     return Table(tuple(columns), tuple(rows), ("users", "set"), caption)
 
 
-def user_cards(audit: Audit) -> list[FigureCard]:
+def lift_card(audit: Audit) -> FigureCard:
     """The figure of the popularity lift by group of users."""
     lifts = []
     for at, one in enumerate(audit.sets):
@@ -131,7 +131,7 @@ def user_cards(audit: Audit) -> list[FigureCard]:
     )
     limits = f"A few very popular items decide most of an average, and groups hide single people. {PERCEPTION}"
     draw = partial(lift_by_group, [name.split()[0] for name in _GROUP_NAMES.values()], lifts)
-    return [figure_card("Popularity lift by group of users", "Whiskers: 95 % interval.", draw, meaning, limits)]
+    return figure_card("Popularity lift by group of users", "Whiskers: 95 % interval.", draw, meaning, limits)
 
 
 def lorenz_card(audit: Audit) -> FigureCard:

@@ -10,6 +10,9 @@ from icpe.report.figures.style import Style
 from icpe.report.rendering import FigureCard, figure_card
 from icpe.tables import Cell, Column, Row, Table
 
+_MEANING = "Where a coloured bar is longer than the grey one, the lists show the group more often than people use it."
+_LIMITS = "Shares do not say whether people want more of a group; they also follow what was offered to them earlier."
+
 
 @dataclass(frozen=True)
 class GroupSection:
@@ -39,7 +42,7 @@ def group_section(
         log: What the interactions are called in the legend.
     """
     caption = "Coloured: share of the list positions. Grey: share of the interactions. Diamond: share of the catalogue."
-    card = figure_card(f"By {column}", caption, partial(by_group, groups, labels, styles, log))
+    card = figure_card(f"By {column}", caption, partial(by_group, groups, labels, styles, log), _MEANING, _LIMITS)
     return GroupSection(column, [card], group_table(column, groups, labels))
 
 

@@ -15,8 +15,8 @@ from icpe.report.audit_bias import (
     accuracy_sentence,
     bias_meanings,
     bias_table,
+    lift_card,
     lorenz_card,
-    user_cards,
     user_group_table,
     users_sentence,
 )
@@ -52,6 +52,10 @@ _TAIL = "A curve above the grey one gives more room to the hits than the log doe
 _LOG_LIMITS = (
     "The log is not what people would choose if they knew everything: earlier lists shaped it. Agreement with it is a "
     "comparison, not a goal."
+)
+_TREND_WORDS = (
+    "A drift over many nights says more than the difference between two.",
+    "The log grows too, so a change can come from what people use and not from the lists.",
 )
 _ROWS = 6  # items in each table of gains and losses
 
@@ -93,8 +97,7 @@ def audit_report(
         set_notes=[(one.label, one.notes) for one in audit.sets],
         verdicts=verdicts,
         trend=_trend_cards(audit, history, verdicts),
-        shown=[*_exposure_cards(audit), lorenz_card(audit)],
-        user_figures=user_cards(audit),
+        shown=[*_exposure_cards(audit), lorenz_card(audit), lift_card(audit)],
         user_table=user_group_table(audit),
         bias_table=bias_table(audit),
         bias_meanings=bias_meanings(audit),
@@ -227,7 +230,9 @@ def _trend_cards(audit: Audit, history: History | None, verdicts: Sequence[Verdi
         if metric in history.table.columns:
             limits = [one.limit for one in verdicts if one.metric == metric and one.limit is not None]
             words = f"{metric} on {history.nights:,} nights.{' Dotted: limit of a rule.' if limits else ''}"
-            cards.append(figure_card(title, words, partial(over_time, history.table, metric, metric, limits)))
+            cards.append(
+                figure_card(title, words, partial(over_time, history.table, metric, metric, limits), *_TREND_WORDS)
+            )
     return cards
 
 
