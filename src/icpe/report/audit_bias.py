@@ -6,6 +6,7 @@ from typing import NamedTuple
 from icpe.audit import Audit, AuditedLists
 from icpe.metrics.bias import UserGroups
 from icpe.metrics.bias.concentration import lorenz_curve
+from icpe.metrics.bias.resampling import RESAMPLES
 from icpe.report.figures.bias import Lift, lift_by_group, lorenz
 from icpe.report.figures.style import position_style
 from icpe.report.rendering import FigureCard, figure_card
@@ -88,7 +89,7 @@ def bias_table(audit: Audit) -> Table:
         if f"{name}@{audit.n}" in audit.sets[0].values:
             cells = tuple(Cell(_with_interval(one, f"{name}@{audit.n}", metric.decimals)) for one in audit.sets)
             rows.append(Row((metric.title,), cells))
-    caption = "In brackets: 95 % interval, from drawing users again at random (200 times)."
+    caption = f"In brackets: 95 % interval, from drawing users again at random ({RESAMPLES} times)."
     return Table(tuple(Column(one.label) for one in audit.sets), tuple(rows), ("metric",), caption)
 
 

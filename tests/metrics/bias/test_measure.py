@@ -189,6 +189,22 @@ def test_intervals_hold_the_values_and_shrink_with_more_users():
     assert np.mean(narrower) > 0.9
 
 
+def test_intervals_stay_in_the_range_of_the_metric_and_need_two_lists():
+    log, lists, test = world(9, users=6, full=True)
+    found = measure_bias(lists, log, head_mask(log.item_counts), test).intervals
+    for name, high in {
+        "weighted_apt@4": 1,
+        "aclt@4": 4,
+        "coverage@4": 1,
+        "weighted_gini@4": 1,
+        "ee_l@4": 2,
+        "pop_rsp@4": 1,
+    }.items():
+        assert 0 <= found[name][0] <= found[name][1] <= high
+    one = Lists(lists.users[:1], lists.items[:1], lists.scores[:1])
+    assert measure_bias(one, log, head_mask(log.item_counts)).intervals == {}
+
+
 def test_intervals_cover_the_expectation_of_fresh_users():
     """Sets of 150 users from the same crowd: nine of ten intervals or more should hold the mean of all sets."""
     rng, items, n = np.random.default_rng(0), 120, 5

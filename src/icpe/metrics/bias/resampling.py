@@ -30,20 +30,28 @@ def draws(lists: int, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[Flo
         yield times
 
 
-def interval(value: float, resampled: FloatArray, level: float = LEVEL) -> tuple[float, float] | None:
+def interval(
+    value: float, resampled: FloatArray, centred: bool = False, level: float = LEVEL
+) -> tuple[float, float] | None:
     """Bounds between which a metric lies with this confidence; None if it has no value.
 
-    The bounds are the (1 − level) / 2 and (1 + level) / 2 quantiles of the resampled values, moved by the difference
-    between the value and the mean of the resampled values. For means nothing moves. Coverage, Gini and entropy need the
-    move: a resample contains only 63 % of the lists, so it shows fewer items than all lists do, and its plain quantiles
-    would not even contain the value. Resamples without a value are ignored.
+    The bounds are the (1 − level) / 2 and (1 + level) / 2 quantiles of the resampled values. Resamples without a value
+    are ignored.
+
+    Args:
+        value: the metric of all lists.
+        resampled: its values on the resamples, NaN where it has none.
+        centred: whether to move the bounds by the difference between the value and the mean of the resampled values.
+            Metrics of concentration, such as coverage, need this: a resample contains only 63 % of the lists, so it
+            shows fewer items than all lists do, and its plain quantiles would not even contain the value.
+        level: confidence level.
 
     Example:
-        >>> interval(10.0, np.array([7.0, 8.0, 9.0]), level=0.5)
+        >>> interval(10.0, np.array([7.0, 8.0, 9.0]), centred=True, level=0.5)
         (9.5, 10.5)
     """
     present = resampled[np.isfinite(resampled)]
     if not np.isfinite(value) or len(present) < 2:
         return None
-    low, high = np.quantile(present, [(1 - level) / 2, (1 + level) / 2]) + (value - present.mean())
+    low, high = np.quantile(present, [(1 - level) / 2, (1 + level) / 2]) + centred * (value - present.mean())
     return float(low), float(high)
