@@ -11,9 +11,9 @@ _BORDERS = (0.2, 0.8)  # shares of the interactions at which one band ends and t
 def popularity_bands(counts: IntArray) -> IntArray:
     """Band of each item, int8 [items]: 0 for head, 1 for mid, 2 for tail.
 
-    The bands hold 20, 60 and 20 % of the interactions, the most popular items first (Abdollahpouri et al. 2021). An
-    item belongs to the band in which its first interaction falls. Ties are broken by the smaller code; items without
-    interactions are tail. The head here is smaller than the head of all other metrics, which is a fifth of the *items*.
+    The bands hold 20, 60 and 20 % of the interactions, the most popular items first. An item belongs to the band in
+    which its first interaction falls. Ties are broken by the smaller code; items without interactions are tail. The
+    head here is smaller than the head of all other metrics, which is a fifth of the *items*.
 
     Example:
         >>> popularity_bands(np.array([1, 2, 5, 1, 1, 0])).tolist()
