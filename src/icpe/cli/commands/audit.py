@@ -104,9 +104,9 @@ def audit(
 ) -> None:
     """Show on one page how recommendations from any source treat head and niche items.
 
-    Nothing is trained. --recs names a CSV, TSV or Parquet file with lists, ordered by rank, or else by score, or else
-    by row. With two sets (--recs old=before.csv --recs new=after.csv) the page shows what changed. Reading options
-    such as --column apply to the log; --ids and --column apply to the test part too.
+    Nothing is trained. --recs names a CSV, TSV, Parquet or JSON-lines file with lists, ordered by rank, or else by
+    score, or else by row. With two sets (--recs old=before.csv --recs new=after.csv) the page shows what changed.
+    Reading options such as --column apply to the log; --ids and --column apply to the test part too.
 
     Example: icpe audit --log events.csv --recs recs.csv --test later.csv -o audit.html
 
