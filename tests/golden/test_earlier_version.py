@@ -64,7 +64,7 @@ def test_resumes(icpe, expected, tmp_path, monkeypatch, again):
     assert [record["step"] for record in curve] == [60, 120, 180, 240, 300, 360, 372]
 
 
-def interrupt_at_step_200(run, trainer, identity, position):
+def interrupt_at_step_200(run, trainer, identity, position, origin):
     if position.step == 200:
         run._save(trainer, identity)
         raise KeyboardInterrupt

@@ -83,7 +83,7 @@ def recommend(
     `icpe recommend RUN --help-settings` lists them. Users and items in files that the model does not know are counted
     on standard error and ignored.
 
-    Examples: icpe recommend run --user 2 -n 5
+    Example: icpe recommend run --user 2 -n 5
 
     icpe recommend run --all --exclude sold-out.txt -o recs.parquet
 
