@@ -39,6 +39,7 @@ LAYERS = (
     "compare",
     "tune",
     "audit",
+    "simulate",
     "report",
     "paper",
     "export",

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from icpe import export as export
+    from icpe import simulate as simulate
     from icpe import split as split
     from icpe.backbones import MF as MF
     from icpe.backbones import Backbone as Backbone
@@ -61,11 +62,11 @@ _HOME = {
     "NotFittedError": "icpe.errors",
 }
 
-__all__ = [*_HOME, "export", "split"]
+__all__ = [*_HOME, "export", "simulate", "split"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("export", "split"):
+    if name in ("export", "simulate", "split"):
         return import_module(f"icpe.{name}")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,91 @@
+"""All trajectories of a simulation side by side."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from icpe import columns as col
+from icpe.data.lookup import positions
+from icpe.simulate.arms import NONE, ORACLE
+from icpe.simulate.population import Population
+from icpe.simulate.trajectory import RoundFiles, Trajectory, read_rows
+from icpe.types import IntArray
+
+KEYS = ("arm", "adoption", "seed", "round", "group")
+REGRET, HOMOGENISATION = "consumed_regret", "homogenisation"
+_SAME = ("adoption", "seed", "round", "group")
+
+
+def source_of(arm: str, adoption: float, seed: int) -> Trajectory:
+    """The trajectory that holds the rounds of an arm.
+
+    Nobody follows a list when the adoption is 0, and nobody has one in the arm without a recommender. All these cases
+    are the same trajectory, which is played once.
+    """
+    return Trajectory(NONE, 0.0, seed) if arm == NONE or adoption == 0 else Trajectory(arm, adoption, seed)
+
+
+def collect_measures(
+    folder: Path, arms: Sequence[str], adoptions: Sequence[float], seeds: Sequence[int], rounds: int
+) -> pl.DataFrame:
+    """The measures of every round of every arm, with the comparisons between arms.
+
+    ``consumed_regret`` is the utility that the oracle's arm has more in the same round, ``homogenisation`` the Jaccard
+    index between users minus that of the arm without a recommender.
+    """
+    frames = []
+    for arm, adoption, seed in _grid(arms, adoptions, seeds):
+        source = folder / source_of(arm, adoption, seed).name
+        files = [RoundFiles(source, number).measures for number in range(1, rounds + 1)]
+        keys = [pl.lit(arm).alias("arm"), pl.lit(adoption).alias("adoption"), pl.lit(seed).alias("seed")]
+        frames.append(pl.concat([read_rows(one) for one in files]).select(*keys, pl.all()))
+    rows = pl.concat(frames)
+    best = rows.filter(pl.col("arm") == ORACLE).select(*_SAME, best="consumed_utility")
+    alone = rows.filter(pl.col("arm") == NONE).select(*_SAME, alone="consumed_jaccard")
+    for other in (best, alone):
+        rows = rows.join(other, on=_SAME, how="left", maintain_order="left")
+    return rows.with_columns(
+        (pl.col("best") - pl.col("consumed_utility")).alias(REGRET),
+        (pl.col("consumed_jaccard") - pl.col("alone")).alias(HOMOGENISATION),
+    ).drop("best", "alone")
+
+
+def collect_items(
+    folder: Path,
+    population: Population,
+    arms: Sequence[str],
+    adoptions: Sequence[float],
+    seeds: Sequence[int],
+    rounds: int,
+) -> pl.DataFrame:
+    """Quality of every item, and how often each arm has shown it and users have consumed it in all rounds."""
+    log, frames = population.world.log, []
+    for arm, adoption, seed in _grid(arms, adoptions, seeds):
+        source = folder / source_of(arm, adoption, seed).name
+        shown, consumed = np.zeros((2, population.items), np.int64)
+        for number in range(1, rounds + 1):
+            files = RoundFiles(source, number)
+            counts, rows = read_rows(files.shown), read_rows(files.consumption, [col.ITEM])
+            shown[positions(counts[col.ITEM], log.items)] += counts["shown"].to_numpy()
+            consumed += _counted(rows[col.ITEM], log.items)
+        made = {
+            col.ITEM: log.items,
+            "quality": population.quality,
+            "head": population.head,
+            "before": log.item_counts,
+            "shown": shown,
+            "consumed": consumed,
+        }
+        keys = [pl.lit(arm).alias("arm"), pl.lit(adoption).alias("adoption"), pl.lit(seed).alias("seed")]
+        frames.append(pl.DataFrame(made).select(*keys, pl.all()))
+    return pl.concat(frames)
+
+
+def _grid(arms: Sequence[str], adoptions: Sequence[float], seeds: Sequence[int]) -> Iterable[tuple[str, float, int]]:
+    return ((arm, adoption, seed) for adoption in adoptions for arm in arms for seed in seeds)
+
+
+def _counted(ids: pl.Series, items: pl.Series) -> IntArray:
+    return np.bincount(positions(ids, items), minlength=len(items))

@@ -1,0 +1,241 @@
+"""A whole simulation: all arms, adoptions and seeds, in one folder."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from icpe.data.world import World
+from icpe.errors import ConfigError, DataError, IcpeError
+from icpe.files import lock_folder, opened, read_json, sealed, write_json, write_together
+from icpe.jobs import Job, JobResult, run_jobs
+from icpe.runs.config import RunConfig
+from icpe.simulate.arms import arm_config, arms_of
+from icpe.simulate.measures import EVERYONE
+from icpe.simulate.results import collect_items, collect_measures, source_of
+from icpe.simulate.settings import LoopSettings
+from icpe.simulate.trajectory import Trajectory, population_of, run_trajectory
+
+ROUNDS, WORLD, SETTINGS = "rounds", "world", "simulation.json"
+MEASURES, ITEMS = "measures.parquet", "items.parquet"
+ADOPTION = 0.5
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The results of a simulation.
+
+    Attributes:
+        folder: where everything is saved.
+        world: how messages call the world.
+        arms: names of the arms, the methods first.
+        adoptions: all adoptions η, ascending; 0 is always among them.
+        seeds: of everything random.
+        settings: of the loop.
+    """
+
+    folder: Path
+    world: str
+    arms: list[str]
+    adoptions: list[float]
+    seeds: list[int]
+    settings: LoopSettings
+
+    @property
+    def adoption(self) -> float:
+        """The adoption at which rounds are compared over time: the middle one of those above 0."""
+        above = [one for one in self.adoptions if one > 0] or self.adoptions
+        return above[(len(above) - 1) // 2]
+
+    @property
+    def measures(self) -> pl.DataFrame:
+        """One row per ``arm, adoption, seed, round, group``."""
+        return pl.read_parquet(self.folder / MEASURES, glob=False)
+
+    @property
+    def items(self) -> pl.DataFrame:
+        """One row per ``arm, adoption, seed, item_id``: quality, and how often it was shown and consumed."""
+        return pl.read_parquet(self.folder / ITEMS, glob=False)
+
+    def over_time(self) -> pl.DataFrame:
+        """The measures of all users in every round, at the adoption of :attr:`adoption`."""
+        at = pl.col("adoption") == self.adoption
+        return self.measures.filter(at & (pl.col("group") == EVERYONE))
+
+    def across_adoption(self) -> pl.DataFrame:
+        """The measures of all users in the last round, at every adoption."""
+        last = pl.col("round") == self.settings.rounds
+        return self.measures.filter(last & (pl.col("group") == EVERYONE))
+
+
+def simulate(
+    world: World,
+    methods: Sequence[str],
+    folder: Path | str,
+    *,
+    adoption: float | Sequence[float] = ADOPTION,
+    seeds: Sequence[int] = (0,),
+    backbone: str | None = None,
+    train: dict[str, Any] | None = None,
+    config: RunConfig | None = None,
+    workers: int = 1,
+    force: bool = False,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Simulation:
+    """Simulate how methods change what people consume when they are trained on what their own lists have caused.
+
+    The same call continues a simulation that was stopped, and ends with the same files.
+
+    Args:
+        world: the world, whose true preferences are known; see :func:`icpe.make_world`.
+        methods: names of methods. The arms oracle, random, popularity and none are always there.
+        folder: for the results. It is created if necessary.
+        adoption: probability η that a visit follows the list, or several of them.
+        seeds: of everything random; each is a repetition.
+        backbone: name of the backbone, by default mf.
+        train: settings of training, such as ``epochs`` or ``niche_share``, the wish for the dials.
+        config: settings of the backbone and of training in one object, instead of the two above.
+        workers: number of processes that play trajectories at the same time.
+        force: whether to replace another simulation in the folder.
+        progress: called after each round with the number of rounds so far and in total, and the trajectory.
+        settings: settings of the loop, see :class:`LoopSettings`.
+
+    Raises:
+        ConfigError: an argument is wrong, or the folder holds another simulation.
+
+    Example:
+        >>> import tempfile
+        >>> from icpe import make_world
+        >>> world = make_world(users=60, items=40, interactions=500)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     found = simulate(world, ["popularity"], folder, rounds=2, n=5)
+        ...     found.over_time().filter(round=2)["arm"].to_list()
+        ['oracle', 'random', 'popularity', 'none']
+    """
+    made = Simulation(
+        Path(folder),
+        world.log.reading.source,
+        arms_of(methods),
+        _adoptions(adoption),
+        _seeds(seeds),
+        LoopSettings.parse(settings, "a simulation"),
+    )
+    if made.settings.n > len(world.log.items):
+        raise ConfigError(f"n is {made.settings.n}, but the world has {len(world.log.items)} items; pass a smaller n")
+    if config is None:
+        config = RunConfig(backbone={"name": backbone} if backbone else {}, train=train or {})
+    for arm in made.arms:  # finds mistakes before anything runs
+        if arm in methods:
+            arm_config(arm, config).prepare()
+    with lock_folder(made.folder):
+        if _begin(made, world, config, force):
+            _play(made, config, workers, progress)
+            _finish(made)
+    return made
+
+
+def _adoptions(adoption: float | Sequence[float]) -> list[float]:
+    given = [adoption] if isinstance(adoption, int | float) else list(adoption)
+    for one in given:
+        if isinstance(one, bool) or not isinstance(one, int | float) or not 0 <= one <= 1:
+            raise ConfigError(
+                f"adoption is {one!r}; expected a share from 0 to 1, such as 0.5 (command line: --adoption 0.5)"
+            )
+    return sorted({0.0, *map(float, given)})
+
+
+def _seeds(seeds: Sequence[int]) -> list[int]:
+    if not seeds or len(set(seeds)) < len(seeds) or not all(isinstance(one, int) and one >= 0 for one in seeds):
+        raise ConfigError(f"seeds is {list(seeds)}; expected different whole numbers from 0 up, at least one")
+    return list(seeds)
+
+
+def _begin(made: Simulation, world: World, config: RunConfig, force: bool) -> bool:
+    """Write what the simulation is. Return whether rounds may be missing.
+
+    Raises:
+        ConfigError: the folder holds another simulation, or something else.
+    """
+    path = made.folder / SETTINGS
+    record = {
+        "world": world.log.content_hash,
+        "arms": made.arms,
+        "adoptions": made.adoptions,
+        "seeds": made.seeds,
+        "settings": made.settings.as_dict(),
+        "backbone": config.backbone,
+        "train": config.train,
+    }
+    found = None if force else _read_record(path)
+    if found is not None and found != record:
+        differing = ", ".join(name for name in record if found.get(name) != record[name])
+        raise ConfigError(
+            f"{made.folder} holds another simulation, which differs in: {differing}. Choose another folder with -o, "
+            "or replace it with --force"
+        )
+    if found is None:
+        if not force and any(not one.name.startswith(".") for one in made.folder.iterdir()):
+            raise ConfigError(f"{made.folder} is not empty and holds no simulation; choose another folder with -o")
+        _clear(made.folder)
+        write_json(path, sealed(record))
+    elif (made.folder / MEASURES).exists():
+        return False
+    world.save(made.folder / WORLD)  # the same bytes if the simulation continues
+    return True
+
+
+def _read_record(path: Path) -> dict[str, Any] | None:
+    try:
+        return opened(read_json(path))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: {error}; choose another folder with -o") from error
+
+
+def _clear(folder: Path) -> None:
+    """Remove an earlier simulation, but no file that does not belong to it."""
+    (folder / SETTINGS).unlink(missing_ok=True)
+    for path in [*folder.glob(f"{ROUNDS}/*/*-[0-9]*.parquet"), folder / MEASURES, folder / ITEMS]:
+        path.unlink(missing_ok=True)
+
+
+def _play(made: Simulation, config: RunConfig, workers: int, progress: Progress | None) -> None:
+    cases = [(arm, one, seed) for seed in made.seeds for one in made.adoptions for arm in made.arms]
+    trajectories = list(dict.fromkeys(source_of(*case) for case in cases))
+    total, done = len(trajectories) * made.settings.rounds, 0
+
+    def on_round(trajectory: Trajectory, rounds: int = 1) -> None:
+        nonlocal done
+        done += rounds
+        if progress is not None:
+            progress(done, total, trajectory.name)
+
+    jobs = iter(_job(made, config, one, partial(on_round, one) if workers == 1 else None) for one in trajectories)
+
+    def on_done(result: JobResult[None]) -> None:
+        if result.failed:
+            kind = {"ConfigError": ConfigError, "DataError": DataError}.get(result.error, IcpeError)
+            raise kind(f"{result.key.name}: {result.reason}")
+        if workers > 1:
+            on_round(result.key, made.settings.rounds)
+
+    run_jobs(lambda: next(jobs, None), run_trajectory, on_done, workers=workers)
+
+
+def _job(made: Simulation, config: RunConfig, one: Trajectory, on_round: Callable[[], None] | None) -> Job:
+    folder = made.folder / ROUNDS / one.name
+    return Job(one, (one, made.folder / WORLD, folder, made.settings, config, on_round), group=one.arm)
+
+
+def _finish(made: Simulation) -> None:
+    folder, case = made.folder / ROUNDS, (made.arms, made.adoptions, made.seeds)
+    measures = collect_measures(folder, *case, made.settings.rounds)
+    items = collect_items(folder, population_of(made.folder / WORLD), *case, made.settings.rounds)
+    write_together(made.folder, {MEASURES: measures.write_parquet, ITEMS: items.write_parquet}, keep=[SETTINGS])
