@@ -23,6 +23,7 @@ from icpe.cli.commands.recommend import recommend
 from icpe.cli.commands.report import report
 from icpe.cli.commands.reproduce import reproduce
 from icpe.cli.commands.serve import serve
+from icpe.cli.commands.simulate import simulate
 from icpe.cli.commands.split import split
 from icpe.cli.commands.train import train
 from icpe.cli.commands.tune import tune
@@ -62,6 +63,7 @@ for _command in (
     audit,
     compare,
     tune,
+    simulate,
     reproduce,
     doctor,
 ):

@@ -64,7 +64,7 @@ def find_section(section: str, name: str | None = None) -> Section:
     """Return the settings of a section.
 
     Args:
-        section: one of split, backbone, method, train and evaluate.
+        section: one of split, backbone, method, train, evaluate and loop.
         name: of the split, backbone or method; the default if None.
 
     Raises:
@@ -74,6 +74,10 @@ def find_section(section: str, name: str | None = None) -> Section:
         return Section(section, "the training loop", TrainFlags)
     if section == "evaluate":
         return Section(section, "the evaluation", EvaluateSettings)
+    if section == "loop":
+        from icpe.simulate.settings import LoopSettings  # late: only the feedback loop needs it
+
+        return Section(section, "the feedback loop", LoopSettings)
     name = name or DEFAULTS[section]
     owner = f"{section} {name!r}"
     if section == "method":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from icpe.settings import Declaration
 
 SECTIONS = ("split", "backbone", "method", "train", "evaluate")
-_FLAG = re.compile(rf"^--({'|'.join(SECTIONS)})\.(\w*)(?:=(.*))?$", re.DOTALL)
+_FLAG = re.compile(rf"^--({'|'.join((*SECTIONS, 'loop'))})\.(\w*)(?:=(.*))?$", re.DOTALL)
 _CHOOSING = {"split": ("--split",), "backbone": ("--backbone", "--backbones"), "method": ("--method", "--methods")}
 _WORDS = f"{__name__}.words"  # key of the arguments in the context
 

@@ -83,6 +83,41 @@ def collect_items(
     return pl.concat(frames)
 
 
+def band(rows: pl.DataFrame, metric: str, by: Sequence[str]) -> pl.DataFrame:
+    """Mean, smallest and largest value and standard deviation of a metric over the seeds.
+
+    Returns:
+        A frame with the columns of ``by`` in their order of appearance, ``mean``, ``low``, ``high`` and ``std``, which
+        is null for a single seed.
+    """
+    value = pl.col(metric)
+    statistics = {"mean": value.mean(), "low": value.min(), "high": value.max(), "std": value.std()}
+    return rows.group_by(*by, maintain_order=True).agg(**statistics)
+
+
+def quality_tenths(items: pl.DataFrame, column: str = "shown") -> pl.DataFrame:
+    """Share of all places that go to each tenth of the niche items, by quality.
+
+    Args:
+        items: rows of :func:`collect_items` at one adoption.
+        column: ``shown`` or ``consumed``.
+
+    Returns:
+        A frame ``arm, seed, tenth, share``; tenth 10 has the items with the highest quality.
+    """
+    keys = ["arm", "seed"]
+    total = pl.col(column).sum().over(keys)
+    place = pl.col("quality").rank("ordinal").over(keys) - 1
+    return (
+        items.with_columns(share=pl.col(column) / total)
+        .filter(~pl.col("head"))
+        .with_columns(tenth=(place * 10 // pl.len().over(keys) + 1).cast(pl.Int64))
+        .group_by(*keys, "tenth", maintain_order=True)
+        .agg(pl.col("share").sum())
+        .sort("tenth", maintain_order=True)
+    )
+
+
 def _grid(arms: Sequence[str], adoptions: Sequence[float], seeds: Sequence[int]) -> Iterable[tuple[str, float, int]]:
     return ((arm, adoption, seed) for adoption in adoptions for arm in arms for seed in seeds)
 

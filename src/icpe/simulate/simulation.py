@@ -15,6 +15,7 @@ from icpe.jobs import Job, JobResult, run_jobs
 from icpe.runs.config import RunConfig
 from icpe.simulate.arms import arm_config, arms_of
 from icpe.simulate.measures import EVERYONE
+from icpe.simulate.population import Population
 from icpe.simulate.results import collect_items, collect_measures, source_of
 from icpe.simulate.settings import LoopSettings
 from icpe.simulate.trajectory import Trajectory, population_of, run_trajectory
@@ -62,10 +63,20 @@ class Simulation:
         """One row per ``arm, adoption, seed, item_id``: quality, and how often it was shown and consumed."""
         return pl.read_parquet(self.folder / ITEMS, glob=False)
 
+    @property
+    def population(self) -> Population:
+        """The users and items of the world."""
+        return population_of(self.folder / WORLD)
+
     def over_time(self) -> pl.DataFrame:
         """The measures of all users in every round, at the adoption of :attr:`adoption`."""
         at = pl.col("adoption") == self.adoption
         return self.measures.filter(at & (pl.col("group") == EVERYONE))
+
+    def by_group(self) -> pl.DataFrame:
+        """The measures of each group of users in every round, at the adoption of :attr:`adoption`."""
+        at = pl.col("adoption") == self.adoption
+        return self.measures.filter(at & (pl.col("group") != EVERYONE))
 
     def across_adoption(self) -> pl.DataFrame:
         """The measures of all users in the last round, at every adoption."""
@@ -237,5 +248,5 @@ def _job(made: Simulation, config: RunConfig, one: Trajectory, on_round: Callabl
 def _finish(made: Simulation) -> None:
     folder, case = made.folder / ROUNDS, (made.arms, made.adoptions, made.seeds)
     measures = collect_measures(folder, *case, made.settings.rounds)
-    items = collect_items(folder, population_of(made.folder / WORLD), *case, made.settings.rounds)
+    items = collect_items(folder, made.population, *case, made.settings.rounds)
     write_together(made.folder, {MEASURES: measures.write_parquet, ITEMS: items.write_parquet}, keep=[SETTINGS])
