@@ -11,13 +11,16 @@ from icpe.ranking import ScoreTable
 from icpe.rng import stream
 from icpe.runs.config import RunConfig
 from icpe.simulate.population import Population
+from icpe.train import TrainSettings
 
 NONE, ORACLE = "none", "oracle"
 REFERENCES = (ORACLE, "random", "popularity", NONE)
 _HELD_OUT = 0.1  # share of the log that chooses the moment to stop training and the setting of the dial
 # Normal is what people have today, so nobody turns its dial.
 _AT_REST = ("normal", *BASELINES)
-_TRAINING = {"evaluate_every": 250, "patience": 3, "goal": "balanced"}
+# Every method is trained many times, so trainings are shorter than those of `icpe train`, with a larger learning rate.
+_TRAINING = {"epochs": 20, "lr": 0.003, "patience": 5, "goal": "balanced"}
+_VALIDATE = {"epochs": 2, "steps": 100}  # at least, between two validations
 
 
 def arms_of(methods: Sequence[str]) -> list[str]:
@@ -72,4 +75,7 @@ def rank_with(arm: str, population: Population, log: Interactions, config: RunCo
     if arm in BASELINES:  # nothing to validate
         return own.make_method().fit(log, seed=seed).scores
     held_out = stream(seed, "simulate/held-out").random(len(log)) < _HELD_OUT
-    return own.make_method().fit(log.keep(~held_out), log.keep(held_out), seed, **own.train).scores
+    train, valid = log.keep(~held_out), log.keep(held_out)
+    steps = _VALIDATE["epochs"] * len(train) // int(own.train.get("batch_size", TrainSettings().batch_size))
+    settings = {"evaluate_every": max(_VALIDATE["steps"], steps), **own.train}
+    return own.make_method().fit(train, valid, seed, **settings).scores

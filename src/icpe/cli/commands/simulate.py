@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from icpe.runs.config import RunConfig
     from icpe.simulate import Simulation
 
-_QUICK_LOOP, _QUICK_TRAINING = {"rounds": 6, "retrain": 3}, {"epochs": 15, "lr": 0.005}
+_QUICK = {"rounds": 6, "retrain": 3}
 _PICTURE = "loop.svg"
 
 
@@ -43,7 +43,7 @@ _PICTURE = "loop.svg"
 )
 @seeds_option("1")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder of the simulation.")
-@click.option("--quick", is_flag=True, help="Train briefly, and play 6 rounds unless --rounds says otherwise.")
+@click.option("--quick", is_flag=True, help="Play 6 rounds and train twice, unless other flags say otherwise.")
 @click.option("--force", is_flag=True, help="Replace another simulation in the folder.")
 @backbone_option
 @goal_options
@@ -121,12 +121,12 @@ def _settings(
     if mistakes := find_mistakes(find_section("loop"), given):
         raise ConfigError("\n".join(mistakes))
     named = {} if rounds is None else {"rounds": rounds}
-    config = RunConfig(train=dict(_QUICK_TRAINING) if quick else {}).updated("backbone", {"name": flags["backbone"]})
+    config = RunConfig().updated("backbone", {"name": flags["backbone"]})
     config = config.updated("train", {name: flags[name] for name in ("goal", "niche_share", "device")})
     for section, values in others.items():
         config = config.updated(section, values)
     config = replace(check_flags(others, config), plugins=flags["plugins"])
-    return {**(_QUICK_LOOP if quick else {}), **given, **named}, config
+    return {**(_QUICK if quick else {}), **given, **named}, config
 
 
 def _parse_adoption(text: str) -> list[float]:
