@@ -14,6 +14,7 @@ from icpe.backbones import BACKBONES
 from icpe.methods import METHODS
 from icpe.runs.config import EvaluateSettings
 from icpe.settings import Settings
+from icpe.simulate import LoopSettings
 from icpe.split import KINDS
 from icpe.train import TrainSettings
 
@@ -24,7 +25,7 @@ MARKED = re.compile(r"(<!-- settings: (\w+)(?: (\w+))? -->\n).*?(<!-- end of set
 def declaration(section: str, name: str | None) -> type[Settings]:
     """Return the class that declares the settings of a section."""
     if name is None:
-        return {"train": TrainSettings, "evaluate": EvaluateSettings}[section]
+        return {"train": TrainSettings, "evaluate": EvaluateSettings, "loop": LoopSettings}[section]
     if section == "split":
         return KINDS[name]
     return (METHODS if section == "method" else BACKBONES)[name].Settings

@@ -27,7 +27,7 @@ def test_rows_of_every_round_and_arm(icpe, world, tmp_path):
     assert f"Gini {last['icpe']['log_gini']:.3f} against {last['none']['log_gini']:.3f}" in found["headline"][1]
     page = (tmp_path / "sim" / "report.html").read_text(encoding="utf-8")
     assert found["headline"][0].split(".")[0] in page
-    assert page.count("<svg ") == 9
+    assert page.count("<svg ") == 10
     assert (tmp_path / "sim" / "loop.svg").exists()
     code, out, _ = icpe(*command, "--train.epochs", 2, "--loop.visits", 2)
     assert code == 0

@@ -132,7 +132,15 @@ def test_workers_give_the_same_bytes(world, tmp_path):
 def test_a_finished_simulation_is_read_again(world, found):
     before = content(found.folder)
     again = simulate(
-        world, ["normal"], found.folder, adoption=[1, 0.5], seeds=[0, 1], rounds=ROUNDS, retrain=2, n=N, train={"epochs": 1}
+        world,
+        ["normal"],
+        found.folder,
+        adoption=[1, 0.5],
+        seeds=[0, 1],
+        rounds=ROUNDS,
+        retrain=2,
+        n=N,
+        train={"epochs": 1},
     )
     assert content(found.folder) == before
     assert again.measures.equals(found.measures)

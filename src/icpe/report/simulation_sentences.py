@@ -9,6 +9,11 @@ from icpe.simulate.results import band
 from icpe.simulate.simulation import Simulation
 from icpe.tables import percent
 
+_GROUP_WORDS = {
+    "niche": "users with niche tastes",
+    "mixed": "users with mixed tastes",
+    "blockbuster": "users who like hits",
+}
 _CLEAR = 0.005  # a smaller difference in Gini or utility is called none
 
 
@@ -52,23 +57,22 @@ def _of_the_way(label: str, value: float, useful: dict[str, float]) -> str:
     if possible < _CLEAR:
         return ""
     share = (value - useful[NONE]) / possible
-    gained = f"{percent(share)} of" if share > 0 else "nothing of"
+    gained = f"{percent(share)} of" if share > 0 else "none of"
     return f"{label} gains {gained} what an oracle that knows all tastes gains over no recommender."
 
 
 def _groups(found: Simulation, arm: str) -> str:
     """Which group of users gains least."""
     gains = {}
-    for group in ("niche", "mixed", "blockbuster"):
+    for group in _GROUP_WORDS:
         useful = _last(found, "consumed_utility", group)
         if useful.get(arm) is None or useful.get(NONE) is None:
             return ""
         gains[group] = useful[arm] - useful[NONE]
     worst = min(gains, key=lambda group: gains[group])
     return (
-        f"By group, true utility changes by {gains['niche']:+.3f} for users with niche tastes, "
-        f"{gains['mixed']:+.3f} for mixed ones and {gains['blockbuster']:+.3f} for those who like hits; "
-        f"the group {worst} fares worst."
+        f"True utility changes by {gains['niche']:+.3f} for users with niche tastes, {gains['mixed']:+.3f} for users "
+        f"with mixed tastes and {gains['blockbuster']:+.3f} for users who like hits; {_GROUP_WORDS[worst]} fare worst."
     )
 
 

@@ -34,7 +34,10 @@ def arms_of(methods: Sequence[str]) -> list[str]:
         ['normal', 'icpe', 'oracle', 'random', 'popularity', 'none']
     """
     if isinstance(methods, str) or not methods:
-        raise ConfigError(f"methods is {methods!r}; expected a list of methods, such as ['normal', 'icpe']")
+        raise ConfigError(
+            f"methods is {methods!r}; expected names of methods. Pass ['normal', 'icpe'] or others (command line: "
+            "--methods normal,icpe)"
+        )
     named = [name for name in methods if name not in REFERENCES]
     for name in named:
         METHODS.find(name)

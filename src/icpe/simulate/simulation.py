@@ -33,7 +33,6 @@ class Simulation:
 
     Attributes:
         folder: where everything is saved.
-        world: how messages call the world.
         arms: names of the arms, the methods first.
         adoptions: all adoptions η, ascending; 0 is always among them.
         seeds: of everything random.
@@ -41,7 +40,6 @@ class Simulation:
     """
 
     folder: Path
-    world: str
     arms: list[str]
     adoptions: list[float]
     seeds: list[int]
@@ -131,14 +129,16 @@ def simulate(
     """
     made = Simulation(
         Path(folder),
-        world.log.reading.source,
         arms_of(methods),
         _adoptions(adoption),
         _seeds(seeds),
         LoopSettings.parse(settings, "a simulation"),
     )
     if made.settings.n > len(world.log.items):
-        raise ConfigError(f"n is {made.settings.n}, but the world has {len(world.log.items)} items; pass a smaller n")
+        raise ConfigError(
+            f"n is {made.settings.n}, but the world has {len(world.log.items)} items. Pass a smaller n (command line: a "
+            "smaller --loop.n)"
+        )
     if config is None:
         config = RunConfig(backbone={"name": backbone} if backbone else {}, train=train or {})
     for arm in made.arms:  # finds mistakes before anything runs
@@ -156,7 +156,8 @@ def _adoptions(adoption: float | Sequence[float]) -> list[float]:
     for one in given:
         if isinstance(one, bool) or not isinstance(one, int | float) or not 0 <= one <= 1:
             raise ConfigError(
-                f"adoption is {one!r}; expected a share from 0 to 1, such as 0.5 (command line: --adoption 0.5)"
+                f"adoption is {one!r}; expected a share from 0 to 1. Pass adoption=0.5 or another (command line: "
+                "--adoption 0.5)"
             )
     return sorted({0.0, *map(float, given)})
 

@@ -45,14 +45,14 @@ def across_adoption(found: Simulation, metric: str, name: str) -> "Figure":
     return figure
 
 
-def quality_against_exposure(found: Simulation) -> "Figure":
-    """Share of the places in lists that each tenth of the niche items gets, by true quality."""
+def quality_tenth_shares(found: Simulation, column: str, name: str) -> "Figure":
+    """Share of what was ``shown`` or ``consumed`` that each tenth of the niche items gets, by true quality."""
     figure, (axes,) = panels(1, SIZE)
-    shown = quality_tenths(found.items.filter(pl.col("adoption") == found.adoption))
-    rows = band(shown, "share", ["arm", "tenth"])
+    shares = quality_tenths(found.items.filter(pl.col("adoption") == found.adoption), column)
+    rows = band(shares, "share", ["arm", "tenth"])
     arms = [arm for arm in found.arms if rows.filter(pl.col("arm") == arm)["mean"].is_finite().any()]
     _draw_lines(axes, found.arms, arms, rows, "tenth", marker=True)
-    axes.set(xlabel="tenth of the niche items by true quality (10: best)", ylabel="share of all places in lists")
+    axes.set(xlabel="tenth of the niche items by true quality (10: best)", ylabel=name)
     axes.set_xticks(range(1, 11))
     axes.set_ylim(bottom=0)
     legend_above(axes)

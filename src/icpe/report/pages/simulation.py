@@ -25,9 +25,9 @@ _COLUMNS: dict[str, tuple[str, str, Better, int]] = {
     "consumed_popularity": ("popularity", _CONSUMED, "neither", 1),
     "consumed_diversity": ("diversity", _CONSUMED, "neither", 3),
     HOMOGENISATION: ("homogenisation", _CONSUMED, "neither", 4),
-    "consumed_distance": ("distance", "People", "less", 3),
     "consumed_utility": ("true utility", "People", "more", 3),
     REGRET: ("regret", "People", "less", 3),
+    "consumed_distance": ("distance", "People", "less", 3),
     "shown_gini": ("Gini", _SHOWN, "neither", 3),
     "shown_coverage": ("coverage", _SHOWN, "neither", 3),
     "shown_niche_share": ("niche share", _SHOWN, "neither", 3),
@@ -60,7 +60,7 @@ def simulation_report(found: Simulation, command: str | None = None) -> Path:
         check_page_name(found.folder / NAME),
         "simulation.html",
         title="The feedback loop",
-        about=f"{found.world}: {len(log.users):,} users, {len(log.items):,} items, {len(log):,} interactions before "
+        about=f"A world of {len(log.users):,} users and {len(log.items):,} items, with {len(log):,} interactions before "
         f"the first round. Rounds: {found.settings.rounds}, trained again every {found.settings.retrain}. "
         f"Seeds: {len(found.seeds)}.",
         headline=headline(found),
@@ -68,14 +68,7 @@ def simulation_report(found: Simulation, command: str | None = None) -> Path:
         over_time=_over_time(found),
         across=_across(found),
         sparse=len(found.adoptions) < 4,
-        quality=[
-            figure_card(
-                "Do good niche items surface?",
-                "Niche items by their true quality, and the share of all places in lists that each tenth gets. A "
-                "recommender that finds good niche items rises to the right, like the oracle.",
-                partial(figures.quality_against_exposure, found),
-            )
-        ],
+        quality=_quality(found),
         table=final_table(found),
         groups=group_table(found),
         settings=found.settings.as_dict(),
@@ -143,6 +136,18 @@ def _over_time(found: Simulation) -> list[FigureCard]:
                 "consumed_diversity",
                 "diversity within users",
             ),
+        )
+    ]
+
+
+def _quality(found: Simulation) -> list[FigureCard]:
+    caption = "Niche items by their true quality, which is the mean true utility over all users."
+    rises = "A recommender that finds good niche items rises to the right, like the oracle."
+    return [
+        figure_card(title, f"{caption} {rises}", partial(figures.quality_tenth_shares, found, column, name))
+        for title, column, name in (
+            ("Do lists show good niche items?", "shown", "share of all places in lists"),
+            ("Do people consume good niche items?", "consumed", "share of all consumption"),
         )
     ]
 
