@@ -1,5 +1,6 @@
 """Whole simulations: every consumption has a cause, arms that must be equal are, and a stop changes nothing."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -105,15 +106,13 @@ def test_a_stop_changes_no_byte(world, tmp_path):
     settings = {"rounds": 4, "retrain": 3, "n": N, "train": {"epochs": 1}}
     simulate(world, ["normal"], tmp_path / "whole", **settings)
 
-    def stop_at(rounds, done):
+    def stop_at(rounds, done, total, note):
         if done == rounds:
             raise KeyboardInterrupt
 
     for rounds in (6, 8):  # in the second arm, right after and well after its second training
         with pytest.raises(KeyboardInterrupt):
-            simulate(
-                world, ["normal"], tmp_path / "stopped", progress=lambda done, *_: stop_at(rounds, done), **settings
-            )
+            simulate(world, ["normal"], tmp_path / "stopped", progress=partial(stop_at, rounds), **settings)
         # A kill can come between two files of a round, before the measures, which come last.
         last = sorted((tmp_path / "stopped").rglob("measures-*.parquet"), key=lambda path: path.stat().st_mtime_ns)
         last[-1].unlink()

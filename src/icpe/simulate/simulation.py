@@ -136,8 +136,8 @@ def simulate(
     )
     if made.settings.n > len(world.log.items):
         raise ConfigError(
-            f"n is {made.settings.n}, but the world has {len(world.log.items)} items. Pass a smaller n (command line: a "
-            "smaller --loop.n)"
+            f"n is {made.settings.n}, but the world has {len(world.log.items)} items. Pass a smaller n (command line: "
+            "a smaller --loop.n)"
         )
     if config is None:
         config = RunConfig(backbone={"name": backbone} if backbone else {}, train=train or {})

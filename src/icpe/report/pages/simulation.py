@@ -60,8 +60,8 @@ def simulation_report(found: Simulation, command: str | None = None) -> Path:
         check_page_name(found.folder / NAME),
         "simulation.html",
         title="The feedback loop",
-        about=f"A world of {len(log.users):,} users and {len(log.items):,} items, with {len(log):,} interactions before "
-        f"the first round. Rounds: {found.settings.rounds}, trained again every {found.settings.retrain}. "
+        about=f"A world of {len(log.users):,} users and {len(log.items):,} items, with {len(log):,} interactions "
+        f"before the first round. Rounds: {found.settings.rounds}, trained again every {found.settings.retrain}. "
         f"Seeds: {len(found.seeds)}.",
         headline=headline(found),
         certainty=seeds_sentence(found),
