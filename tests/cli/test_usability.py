@@ -27,6 +27,7 @@ WORKFLOW = [
     "audit",
     "compare",
     "tune",
+    "simulate",
     "reproduce",
     "doctor",
 ]

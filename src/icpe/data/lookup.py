@@ -1,11 +1,11 @@
-"""Positions of ids in a list of ids."""
+"""Positions of ids in a list of ids, and membership in a sorted array."""
 
 from bisect import bisect_left
 
 import numpy as np
 import polars as pl
 
-from icpe.types import IntArray
+from icpe.types import BoolArray, IntArray
 
 _FEW = 16  # texts for which a search in Python is faster than a call of polars
 
@@ -60,3 +60,16 @@ class IdIndex:
             found = (self._ids.gather(place) == values).to_numpy()
         code = place if self._order is None else self._order[place]
         return np.where(found, code, -1).astype(np.int32)
+
+
+def contains(ordered: IntArray, values: IntArray) -> BoolArray:
+    """Whether each value occurs in the sorted array, in the shape of ``values``.
+
+    Example:
+        >>> contains(np.array([2, 5]), np.array([[5, 3]])).tolist()
+        [[True, False]]
+    """
+    if not len(ordered):
+        return np.zeros(values.shape, bool)
+    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return np.asarray(ordered[place] == values)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from icpe.data.interactions import Interactions
+from icpe.data.lookup import contains
 from icpe.simulate.population import Population
 from icpe.types import BoolArray, FloatArray, IntArray
 
@@ -29,7 +30,7 @@ class History:
 
     def has(self, users: IntArray, items: IntArray) -> BoolArray:
         """Whether each user has the items of their row, [rows, k]."""
-        return _contains(self._keys, users[:, None] * self._items + items)
+        return contains(self._keys, users[:, None] * self._items + items)
 
     def add(self, user: IntArray, item: IntArray, shown: IntArray) -> None:
         """Append the consumption of a round and what its lists have shown."""
@@ -57,7 +58,7 @@ class History:
         row = np.repeat(np.arange(len(pairs)), sizes)
         within = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         item = self._new[ends[first[row]] - sizes[row] + within] % self._items
-        common = np.bincount(row, _contains(self._new, second[row] * self._items + item), len(pairs))
+        common = np.bincount(row, contains(self._new, second[row] * self._items + item), len(pairs))
         either = sizes + self.consumed[second] - common
         with np.errstate(invalid="ignore"):
             return np.asarray(common / np.where(either > 0, either, np.nan))
@@ -65,11 +66,3 @@ class History:
 
 def _merged(ordered: IntArray, keys: IntArray) -> IntArray:
     return np.sort(np.concatenate([ordered, np.sort(keys)]), kind="stable")  # merges two sorted runs
-
-
-def _contains(ordered: IntArray, values: IntArray) -> BoolArray:
-    """Whether each value occurs in the sorted array, in the shape of ``values``."""
-    if not len(ordered):
-        return np.zeros(values.shape, bool)
-    place = np.minimum(np.searchsorted(ordered, values.ravel()), len(ordered) - 1)
-    return np.asarray(ordered[place] == values.ravel()).reshape(values.shape)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from icpe.data.lookup import contains
 from icpe.types import BoolArray, FloatArray, IntArray
 
 _ACTIVITY_SPREAD = 1.0
@@ -115,7 +116,7 @@ class Growth:
         """Append the wanted pairs that are new and end their visits. Returns the mask of these visits."""
         rows = np.flatnonzero(wanted)
         pairs, first = np.unique(self.waiting[rows] * np.int64(self.items) + shown[rows], return_index=True)
-        fresh = ~(_contains(self.past, pairs) | _contains(self.recent, pairs))
+        fresh = ~(contains(self.past, pairs) | contains(self.recent, pairs))
         rows, pairs = rows[first[fresh]], pairs[fresh]
         made = slice(self.size, self.size + len(rows))
         self.user[made], self.item[made] = self.waiting[rows], shown[rows]
@@ -125,11 +126,3 @@ class Growth:
         taken[rows] = True
         self.waiting = self.waiting[~taken]
         return taken
-
-
-def _contains(ordered: IntArray, values: IntArray) -> BoolArray:
-    """Mask of the values that occur in the sorted array."""
-    if not len(ordered):
-        return np.zeros(len(values), bool)
-    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return np.asarray(ordered[place] == values)
