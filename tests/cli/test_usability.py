@@ -23,6 +23,7 @@ WORKFLOW = [
     "evaluate",
     "recommend",
     "export",
+    "serve",
     "report",
     "audit",
     "compare",
