@@ -86,15 +86,22 @@ beta_option = click.option(
         "promote niche items."
     ),
 )
-goal_options = together(
-    click.option(
-        "--goal",
-        type=click.Choice(["traffic", "balanced", "none"]),
-        help="What the dial aims at on the validation part: its NDCG (traffic), its NDCG with all items counted alike "
-        "(balanced), or nothing (none). Default: traffic, but none for popularity and random.",
-    ),
-    click.option("--niche-share", type=float, help="Wished share of the places for niche items, such as 0.4."),
-)
+
+
+def make_goal_options(default: str) -> Callable[[Command], Command]:
+    """Return the options about what the dial aims at; ``default`` says in the help text what holds without them."""
+    return together(
+        click.option(
+            "--goal",
+            type=click.Choice(["traffic", "balanced", "none"]),
+            help="What the dial aims at on the validation part: its NDCG (traffic), its NDCG with all items counted "
+            f"alike (balanced), or nothing (none). Default: {default}.",
+        ),
+        click.option("--niche-share", type=float, help="Wished share of the places for niche items, such as 0.4."),
+    )
+
+
+goal_options = make_goal_options("traffic, but none for popularity and random")
 method_option = click.option(
     "--method", type=METHOD, help="Training method: icpe, normal, penalty and others. Default: normal."
 )

@@ -36,16 +36,17 @@ Measure = Callable[[BoolArray], Values]
 
 
 def measure_round(
-    population: Population, before: History, played: Round, settings: LoopSettings, number: int
+    population: Population, history: History, played: Round, settings: LoopSettings, number: int
 ) -> tuple[pl.DataFrame, IntArray]:
     """Return one row for all users and one for each group, and how often each item was shown, int64 [items].
 
     The consumption of the round is appended to the history, because some measures look at all rounds so far.
     """
-    shown = _shown_measure(population, before, played, settings)
+    # Before the consumption is appended: lists are judged by what users had when they saw them.
+    shown = _shown_measure(population, history, played, settings)
     counts = played.shown(population.items)
-    before.add(played.user, played.item, counts)
-    consumed = _consumed_measure(population, before, played)
+    history.add(played.user, played.item, counts)
+    consumed = _consumed_measure(population, history, played)
     masks = {EVERYONE: np.ones(population.users, bool)}
     masks |= {name: population.group == place for place, name in enumerate(GROUPS)}
     rows = []
@@ -59,7 +60,7 @@ def measure_round(
                 "consumed": int(among.sum()),
                 "recommended": int((played.place[among] > 0).sum()),
                 "lists": int(played.times[listed].sum()),
-                "log_gini": gini(before.counts) if name == EVERYONE else None,
+                "log_gini": gini(history.counts) if name == EVERYONE else None,
                 **consumed(mask),
                 **shown(mask),
             }

@@ -14,8 +14,8 @@ from icpe.cli.options import (
     backbone_option,
     command_line,
     device_option,
-    goal_options,
     json_option,
+    make_goal_options,
     plugin_option,
     print_json,
     workers_option,
@@ -46,7 +46,7 @@ _PICTURE = "loop.svg"
 @click.option("--quick", is_flag=True, help="Play 6 rounds and train twice, unless other flags say otherwise.")
 @click.option("--force", is_flag=True, help="Replace another simulation in the folder.")
 @backbone_option
-@goal_options
+@make_goal_options("balanced, but always none for normal, popularity and random")
 @device_option
 @workers_option
 @plugin_option
