@@ -48,8 +48,8 @@ def seed(settings):
     return next(seed for seed in range(1000) if active_visits(seed, settings).sum(axis=0).tolist() == [3, 1])
 
 
-# Lists that put what a user does not like first: tea, jam for Ann, and ham, tea for Bob.
-WRONG_WAY_ROUND = DotScores(np.eye(2, dtype=np.float32), np.array([[0, 9], [1, 0], [2, 1]], np.float32))
+# Lists that put what a user does not like first: tea, jam for Ann, and ham, tea for Bob. What they have scores highest.
+WRONG_WAY_ROUND = DotScores(np.eye(2, dtype=np.float32), np.array([[5, 9], [1, 12], [2, 1]], np.float32))
 
 
 def test_two_users_by_hand(two_users, settings, seed):
