@@ -73,6 +73,17 @@ def test_popular_directions_and_wide_ranges_of_settings():
     assert np.array_equal(swept(table, direction, multiples, 20), one_by_one(table, direction, multiples, 20))
 
 
+def test_exact_scores_decide_where_those_of_the_matrix_product_are_too_rough():
+    rng = np.random.default_rng(7)
+    users, one = rng.normal(size=(30, 64)).astype(np.float32), rng.normal(size=64).astype(np.float32)
+    items = np.nextafter(one, rng.choice([-9, 9], (400, 64)).astype(np.float32))  # all differ in the last digit
+    direction, multiples = rng.integers(0, 3, 400).astype(np.float32), [-1e-6, 0.0, 1e-6, 1.0]
+    rough = np.argsort(-(users @ items.T), axis=1, kind="stable")[:, :20]
+    found = swept(DotScores(users, items), direction, multiples, 20)
+    assert not np.array_equal(found[1], rough)  # the example is hard enough
+    assert np.array_equal(found, one_by_one(DotScores(users, items), direction, multiples, 20))
+
+
 @pytest.mark.parametrize("settings_", [2, 40])
 def test_scores_are_computed_once_whatever_the_number_of_settings(settings_):
     table = Matrix(np.random.default_rng(0).normal(size=(30, 200)))

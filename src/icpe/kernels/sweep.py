@@ -102,38 +102,45 @@ def _candidates(line, best, edges, bounds, chosen):  # type: ignore[no-untyped-d
     return count
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
-def _before(value, code, than_value, than_code):  # type: ignore[no-untyped-def]
-    return value > than_value or (value == than_value and code < than_code)
+@numba.njit(cache=True, nogil=True)
+def _precedes(one, other, setting, codes, direction, bias, user, items, known):  # type: ignore[no-untyped-def]
+    # Exact scores as the ranking of a single setting rounds them. The products do not depend on the setting.
+    for each in (one, other):
+        if np.isnan(known[each]):
+            known[each] = _product(user, items[codes[each]])
+    first = np.float32(known[one] + np.float32(bias[one] + np.float32(setting * direction[one])))
+    second = np.float32(known[other] + np.float32(bias[other] + np.float32(setting * direction[other])))
+    return first > second or (first == second and codes[one] < codes[other])
 
 
 @numba.njit(cache=True, nogil=True)
-def _lists(score, codes, direction, bias, settings, thresholds, exact, count, found, values, kept):  # type: ignore[no-untyped-def]
-    n = found.shape[1]
-    best, listed = np.empty(n, np.float32), np.empty(n, np.int32)
+def _lists(score, codes, direction, bias, settings, thresholds, slack, user, items, known, values, kept, found):  # type: ignore[no-untyped-def]
+    # Exact scores wait for items at random places in memory, so they are computed only where rounding could decide.
+    n, count = found.shape[1], codes.shape[0]
+    best, listed = np.empty(n + 1), np.empty(n + 1, np.int64)
     for k in range(settings.shape[0]):
         t, size, filled = settings[k], 0, 0
         for one in range(count):
-            values[one] = score[one] + bias[one] + t * direction[one]
+            values[one] = score[one] + t * direction[one]
         for one in range(count):
             if values[one] >= thresholds[k]:
                 kept[size] = one
                 size += 1
         for place in range(size):
-            one = kept[place]
-            added = np.float32(bias[one] + np.float32(t * direction[one]))
-            value = np.float32(score[one] + added) if exact else np.float32(np.float32(score[one]) + added)
-            # Insertion by falling value and then by rising code into a list that holds at most n items.
-            if filled == n and not _before(value, codes[one], best[n - 1], listed[n - 1]):
-                continue
-            filled = min(filled + 1, n)
-            at = filled - 1
-            while at > 0 and _before(value, codes[one], best[at - 1], listed[at - 1]):
-                best[at], listed[at] = best[at - 1], listed[at - 1]
+            # Insertion by falling value and then by rising code. The place after the last takes what does not belong.
+            one, at = kept[place], filled
+            while at > 0:
+                gap, other = values[one] - best[at - 1], listed[at - 1]
+                if not gap > slack and (
+                    gap < -slack or not _precedes(one, other, t, codes, direction, bias, user, items, known)
+                ):
+                    break
+                best[at], listed[at] = best[at - 1], other
                 at -= 1
-            best[at], listed[at] = value, codes[one]
+            best[at], listed[at] = values[one], one
+            filled = min(filled + 1, n)
         for place in range(n):
-            found[k, place] = listed[place] if place < filled else -1
+            found[k, place] = codes[listed[place]] if place < filled else -1
 
 
 @numba.njit(cache=True, nogil=True)
@@ -155,7 +162,7 @@ def _sweep(block, codes, edges, direction, bias, settings, users, items, exact, 
     bounds = np.empty(groups)
     chosen, kept = np.empty(width, np.int64), np.empty(width, np.int64)
     score, moved, shift, values = np.empty(width), np.empty(width), np.empty(width, np.float32), np.empty(width)
-    code = np.empty(width, np.int32)
+    code, known = np.empty(width, np.int32), np.empty(width)
     for row in range(rows):
         line = block[row]
         if not safe and _has_nan(line):
@@ -165,15 +172,20 @@ def _sweep(block, codes, edges, direction, bias, settings, users, items, exact, 
             best[one] = _largest(line[edges[one] : edges[one + 1]])
             if np.isfinite(best[one]):
                 top = max(top, abs(best[one]))
+        # Two items whose scores differ by more have the same order after rounding.
+        slack = 2 * margins[row] + _ROUNDING * (reach + top)
         _thresholds(best, least, n, order, lifted, thresholds)
-        thresholds -= 2 * margins[row] + _ROUNDING * (reach + top)
+        thresholds -= slack
         _bounds(thresholds, most, bounds)
         count = _candidates(line, best, edges, bounds, chosen)
         for one in range(count):
             place = chosen[one]
-            code[one], moved[one], shift[one] = codes[place], direction[place], bias[place]
-            score[one] = _product(users[row], items[codes[place]]) if exact else line[place]
-        _lists(score, code, moved, shift, settings, thresholds, exact, count, found[row], values, kept)
+            code[one], score[one], moved[one], shift[one] = codes[place], line[place], direction[place], bias[place]
+            known[one] = np.nan if exact else score[one]
+        _lists(
+            score[:count], code[:count], moved, shift, settings, thresholds, slack, users[row], items, known, values,
+            kept, found[row],
+        )  # fmt: skip
     return -1
 
 
@@ -202,8 +214,8 @@ def sweep(
         safe: whether it is known that no score is NaN, so that nothing has to be checked.
     """
     found = np.empty((len(block), len(settings), n), np.int32)
-    empty = np.empty((0, 0), np.float32)
     exact = products is not None
+    empty = np.empty((len(block), 0), np.float32)
     users, items, bias, margins = products or (
         empty, empty, np.zeros(len(codes), np.float32), np.zeros(len(block)),
     )  # fmt: skip
