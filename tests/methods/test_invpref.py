@@ -52,6 +52,9 @@ class Nonlinear(Backbone):
     def ego_items(self, items):
         return self.of_items[items]
 
+    def user_parameters(self):
+        return [self.of_users]
+
     def item_parameters(self):
         return [self.of_items]
 

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from icpe import ICPE, MF, ConfigError, Interactions, LightGCN, NeuMF, Normal, load
+from icpe.files import write_together
 from icpe.methods import Batch, InBatch, LogitAdjustment, PopularityPenalty
 from icpe.methods.in_batch import in_batch_softmax
 from icpe.recommender.validation import validator
@@ -122,7 +123,7 @@ def test_models_saved_without_a_chosen_strength_load(tmp_path):
     model.save(tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
     del tensors["chosen"]
-    save_file(tensors, tmp_path / "model.safetensors")
+    write_together(tmp_path, {"model.safetensors": lambda path: save_file(tensors, path)})
     read = load(tmp_path)
     assert np.array_equal(read.scores.block(np.arange(40), 0, 30), model.scores.block(np.arange(40), 0, 30))
 

@@ -91,7 +91,7 @@ def place_of(user: Any) -> float:
 
     Example:
         >>> round(place_of("u17"), 6), place_of(17) == place_of("17")
-        (0.563577, True)
+        (0.42614, True)
     """
     digest = hashlib.blake2b(str(user).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) / _STEPS
