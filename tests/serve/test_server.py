@@ -11,6 +11,7 @@ import time
 import httpx
 import pytest
 
+from icpe.serve.server import listen
 from icpe.serve.version import version_of
 
 
@@ -144,3 +145,9 @@ def test_the_extra_is_named(icpe, folders, monkeypatch):
     code, _, err = icpe("serve", folders["main"], "--port", 0)
     assert code == 2
     assert "the service needs uvicorn, which is not installed: pip install 'icpe[serve]'" in err
+
+
+def test_answers_are_sent_at_once():
+    """A socket that does not name TCP keeps asyncio from sending small packets at once: 40 ms for each answer."""
+    with listen("127.0.0.1", 0) as found:
+        assert found.proto == socket.IPPROTO_TCP

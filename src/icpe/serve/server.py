@@ -37,7 +37,8 @@ def listen(host: str, port: int) -> socket.socket:
     found = None
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        found = socket.socket(family)
+        # asyncio sends small packets at once only on sockets that name TCP; else answers wait 40 ms for the client.
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
     except OSError as error:
