@@ -129,6 +129,27 @@ def test_files_that_are_being_written_are_no_leftovers(tmp_path):
     assert contents(tmp_path) == {"x.txt": b"all"}
 
 
+REMOVING = """
+import sys
+from pathlib import Path
+from icpe.files import remove_leftovers
+print("removing", flush=True)
+while not (Path(sys.argv[1]) / "end").exists():
+    remove_leftovers(Path(sys.argv[1]))
+"""
+
+
+def test_a_process_that_removes_leftovers_does_not_disturb_a_writer(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", REMOVING, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        try:
+            for number in range(1000):
+                write_text(tmp_path / "x.txt", str(number))
+        finally:
+            (tmp_path / "end").touch()
+    assert (tmp_path / "x.txt").read_text() == "999"
+
+
 # Several files
 
 

@@ -87,8 +87,11 @@ class Staging:
         while True:
             self.folder = parent / f"{STAGING}{secrets.token_hex(4)}"
             self.folder.mkdir()
-            lock = try_lock(self.folder)
-            # A process that removes leftovers may have taken the folder before it was locked.
+            # A process that removes leftovers may take the folder before this one has locked it; then try another name.
+            try:
+                lock = try_lock(self.folder)
+            except FileNotFoundError:
+                continue
             if lock is not None and self.folder.exists():
                 break
         self._lock = lock
