@@ -17,6 +17,7 @@ QUICK = {
     "bc_loss": {"negatives": 16},
     "macr": {"strength": 0.0},
 }  # without validation nothing chooses the strength of MACR
+INNER_PRODUCTS = ("in_batch", "resn", "popdcl")  # not for NeuMF
 LOOP = {"epochs": 60, "batch_size": 128, "lr": 0.02}
 
 
@@ -69,8 +70,10 @@ def test_a_saved_model_ranks_the_same(name, tmp_path):
 
 
 @pytest.mark.parametrize("backbone", [NeuMF, LightGCN])
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "in_batch"])
+@pytest.mark.parametrize("name", METHODS)
 def test_somebody_new_gets_a_list(name, backbone):
+    if name in INNER_PRODUCTS and backbone is NeuMF:
+        pytest.skip(f"{name} needs inner products")
     log = skewed_log(users=40, items=30, pairs=400)
     model = make_method(name, backbone(dim=4), **QUICK.get(name, {})).fit(log, epochs=1, batch_size=64)
     found = model.fold_in([log.items[0], log.items[1]], n=5)

@@ -19,7 +19,8 @@ from icpe.methods._parts.margin import (
     softmax_with_margin,
     vectors_with_margin,
 )
-from icpe.methods.bc_loss import BCLoss, softmax_gradient
+from icpe.methods._parts.popularity_model import softmax_gradient
+from icpe.methods.bc_loss import BCLoss
 from icpe.metrics import evaluate_lists
 from icpe.ranking import top_n
 from icpe.rng import stream
