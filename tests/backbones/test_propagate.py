@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from icpe import threads
 from icpe.backbones import LightGCN
 from icpe.backbones import graph as graph_module
 from icpe.backbones.graph import graph_of
@@ -77,8 +78,8 @@ def test_representations_and_gradients(skewed, generator, kernel, dtype, dropout
         torch.testing.assert_close(one, two, rtol=0, atol=TOLERANCE[dtype] * 16)
 
 
-@pytest.mark.parametrize("threads", [2, 3, 16])
-def test_threads_change_nothing(threads):
+@pytest.mark.parametrize("number", [2, 3, 16])
+def test_threads_change_nothing(number):
     log = skewed_log(users=500, items=80, pairs=9000, seed=2)
     graph = graph_of(log)
     dense = np.random.default_rng(0).standard_normal((graph.nodes, 33)).astype(np.float32)
@@ -88,13 +89,16 @@ def test_threads_change_nothing(threads):
     places[rows] = np.arange(len(rows))
     few = dense[: len(rows)]
     products = (
-        (dense, lambda result, threads: multiply(*matrix, dense, result, plus=dense, threads=threads)),
-        (dense, lambda result, threads: multiply_few(*matrix, few, places, result, plus=few, threads=threads)),
-        (few, lambda result, threads: multiply_rows(*matrix, dense, rows, result, threads=threads)),
+        (dense, lambda result: multiply(*matrix, dense, result, plus=dense)),
+        (dense, lambda result: multiply_few(*matrix, few, places, result, plus=few)),
+        (few, lambda result: multiply_rows(*matrix, dense, rows, result)),
     )
     for like, product in products:
         alone, shared = np.empty_like(like), np.empty_like(like)
-        product(alone, 1), product(shared, threads)
+        with threads.use(1):
+            product(alone)
+        with threads.use(number):
+            product(shared)
         assert alone.tobytes() == shared.tobytes()
 
 
@@ -102,27 +106,19 @@ def test_threads_change_nothing(threads):
 def test_empty_matrices(nodes):
     result = np.ones((nodes, 2), np.float32)
     dense = np.ones((nodes, 2), np.float32)
-    for threads in (1, 2):
-        multiply(
-            np.zeros(nodes + 1, np.int32),
-            np.empty(0, np.int32),
-            np.empty(0, np.float32),
-            dense,
-            result,
-            threads=threads,
-        )
+    empty = np.zeros(nodes + 1, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
+    for number in (1, 2):
+        with threads.use(number):
+            multiply(*empty, dense, result)
         assert not result.any()
 
 
-def test_torch_threads_reach_the_kernel_and_change_nothing(skewed, kernel):
+def test_threads_of_a_backbone_change_nothing(skewed, kernel):
     kernel()
     backbone = LightGCN(dim=16).eval()
     backbone.build(skewed, np.random.default_rng(0))
-    before, found = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
+    found = []
+    for number in (1, 2):
+        with threads.use(number):
             found.append(torch.cat(backbone.reps()).detach().numpy().tobytes())
-    finally:
-        torch.set_num_threads(before)
     assert found[0] == found[1]

@@ -10,6 +10,7 @@ from icpe.data.k_core import k_core_mask
 from icpe.data.pair_order import order_pairs
 from icpe.kernels.core import peel
 from icpe.kernels.factorize import Factorizer
+from icpe.kernels.pairs import sort_pairs
 from icpe.testing import skewed_log
 
 
@@ -62,17 +63,39 @@ def test_large_logs_take_the_kernels_and_end_the_same(monkeypatch):
     assert split.unbiased(Interactions.read(frame).k_core(5)).manifest == plain
 
 
+def distinct_pairs(user, item, time):
+    """Oracle: the pairs in order, each with its earliest row, and the first of these for equal times."""
+    best = {}
+    for row, pair in enumerate(zip(user.tolist(), item.tolist(), strict=True)):
+        if pair not in best or (time is not None and time[row] < time[best[pair]]):
+            best[pair] = row
+    return [[user for user, _ in sorted(best)], [item for _, item in sorted(best)], [best[one] for one in sorted(best)]]
+
+
 @pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize("seed", range(20))
-def test_packed_order(monkeypatch, seed, timed):
+def test_order_of_pairs(monkeypatch, seed, timed):
     rng = np.random.default_rng(seed)
     user, item = rng.integers(0, 9, 60).astype(np.int32), rng.integers(0, 9, 60).astype(np.int32)
     time = rng.integers(0, 4, 60) if timed else None
-    plain = order_pairs(user, item, 9, 9, time)
-    monkeypatch.setattr(kernels, "WORTH_COMPILING", 0)
-    packed = order_pairs(user, item, 9, 9, time)
-    too_many_bits = order_pairs(user, item, 2**31 - 1, 2**31 - 1, time)
-    for one, two, three in zip(plain, packed, too_many_bits, strict=True):
-        assert one.tolist() == two.tolist() == three.tolist()
-    assert (user[packed[2]] == packed[0]).all()
-    assert (item[packed[2]] == packed[1]).all()
+    expected = distinct_pairs(user, item, time)
+    for compiled_from in (2_000_000, 0):
+        monkeypatch.setattr(kernels, "WORTH_COMPILING", compiled_from)
+        for users, items in ((9, 9), (2**31 - 1, 2**31 - 1), (9, 2**31 - 1)):
+            found = order_pairs(user, item, users, items, time)
+            assert [one.tolist() for one in found] == expected
+
+
+@pytest.mark.parametrize("block", [1, 5, 17, 1000])
+@pytest.mark.parametrize("users", [9, 50, 2**20])
+def test_the_order_does_not_depend_on_the_size_of_blocks(block, users):
+    rng = np.random.default_rng(block)
+    user, item = (rng.integers(0, 9, 200).astype(np.int32) for _ in range(2))
+    user = (user * (users // 9)).astype(np.int32)  # far apart, so that most blocks are empty
+    time = rng.integers(0, 4, 200)
+    assert [one.tolist() for one in sort_pairs(user, item, users, 9, time, block)] == distinct_pairs(user, item, time)
+
+
+def test_no_rows_have_an_order():
+    none = np.empty(0, np.int32)
+    assert [len(one) for one in sort_pairs(none, none, 0, 0, None)] == [0, 0, 0]

@@ -7,7 +7,7 @@ from torch import nn
 
 from icpe.backbones.rows import RowParameter, read_through, take_rows
 from icpe.train.row_optimizer import RowAdam, RowRMSprop, RowTable
-from icpe.train.small_optimizer import SmallOptimizer
+from icpe.train.small_optimizer import Adam, SmallOptimizer
 
 
 def loss_of(taken, weights):
@@ -144,3 +144,18 @@ def test_which_parameters_are_small():
     assert SmallOptimizer.suits(nn.Parameter(torch.zeros(256, 256)))
     assert not SmallOptimizer.suits(nn.Parameter(torch.zeros(257, 256)))
     assert not SmallOptimizer.suits(nn.Parameter(torch.zeros(4, dtype=torch.bfloat16)))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_adam_has_the_bits_of_torch(fused):
+    torch.manual_seed(0)
+    theirs = [torch.randn(5, 3, requires_grad=True), torch.randn(70, requires_grad=True)]
+    ours = [one.detach().clone().requires_grad_() for one in theirs]
+    reference, mine = torch.optim.Adam(theirs, lr=0.1, fused=fused), Adam(ours, 0.1, fused)
+    for step in range(20):
+        for one in (*theirs, *ours):
+            one.grad = torch.sin((step + 1) * one.detach())
+        reference.step()
+        mine.step()
+        assert all(map(torch.equal, theirs, ours))
+    assert all(one.grad is None for one in ours)

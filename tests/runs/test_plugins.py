@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from icpe import ConfigError, load
+from icpe import ConfigError, load, make_world
 from icpe.backbones import BACKBONES
 from icpe.methods import METHODS
 from icpe.runs.plugins import load_plugins
@@ -40,8 +40,9 @@ def test_the_example_is_short():
 
 @pytest.mark.slow
 def test_trained_here_recommended_in_another_process(tmp_path):
+    make_world(users=120, items=80, interactions=1500).save(tmp_path / "world")
     names = ["--plugin", PLUGIN, "--backbone", "metric", "--method", "hinge"]
-    done = run("train", "demo", *names, "--train.epochs", 3, "--json", "-o", "run", cwd=tmp_path)
+    done = run("train", "world", *names, "--train.epochs", 3, "--json", "-o", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["test"]["ndcg@20"] > 0
     lists = run("recommend", "run", "--plugin", PLUGIN, "--user", "u0003", "-n", 4, "--json", cwd=tmp_path)

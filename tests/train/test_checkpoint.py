@@ -101,7 +101,7 @@ def cut_tensors(folder):
         (lambda folder: (folder / "state.json").write_bytes(b"\xff\xfe\x00"), "state.json is damaged"),
         (lambda folder: change_state(folder, identity=["seed"]), "state.json is damaged"),
         (lambda folder: change_state(folder, identity=None), "state.json is damaged"),
-        (lambda folder: change_state(folder, format=3), "has format 3, this version reads 1 and 2"),
+        (lambda folder: change_state(folder, format=4), "has format 4, this version reads 1 to 3"),
         (lambda folder: change_state(folder, record={"step": 8}), "it names 'state-7.safetensors' for step 8"),
         (lambda folder: change_state(folder, record={"step": -7}), "it names 'state-7.safetensors' for step -7"),
         (lambda folder: change_state(folder, record={"step": "7"}), "it names 'state-7.safetensors' for step '7'"),

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from icpe.backbones.rows import RowParameter, take_rows
 from icpe.data.interactions import Interactions
@@ -14,6 +13,9 @@ from icpe.errors import ConfigError, NotFittedError
 from icpe.ranking.tables import DotScores, PairScores, ScoreTable, to_numpy
 from icpe.settings import Settings as BaseSettings
 from icpe.settings import constructor_signature, setting
+from icpe.shards import Share, current
+
+_DRAWN = 1 << 16  # rows that are drawn at a time if a process keeps only its share
 
 
 class Backbone(nn.Module, ABC):
@@ -32,8 +34,11 @@ class Backbone(nn.Module, ABC):
         default_reg: weight λ of the L2 term on the trainable rows of a batch.
         inner_product: whether the score is the inner product of the representations, ``score(z_u, z_i) = z_u · z_i``.
             Methods then use closed forms and matrix products.
-        parallel: whether several threads make a training step faster. If a step touches only the rows of a batch,
-            threads cost more than they save.
+        computes_all: whether a training step computes the representations of all users and items, however small the
+            batch is.
+        shareable: whether the rows of its tables can be divided among processes. Tables then come from
+            :func:`normal_table`, losses read them with ``take_rows``, and :meth:`reps` returns the users of this
+            process and all items. A subclass does not inherit it.
         users: number of users; 0 before :meth:`build`.
         items: number of items; 0 before :meth:`build`.
     """
@@ -44,7 +49,8 @@ class Backbone(nn.Module, ABC):
     default_optimizer: str = "adam"
     default_reg: float = 1e-5
     inner_product: bool = False
-    parallel: bool = False
+    computes_all: bool = False
+    shareable: ClassVar[bool] = False
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -103,6 +109,9 @@ class Backbone(nn.Module, ABC):
 
         Override it if some representations are cheaper to compute than all of them.
         """
+        if self.trains_rows and current() is not None:  # asking the other processes for all rows would take long
+            (of_users,), (of_items,) = self.row_tables()
+            return take_rows(of_users, users), take_rows(of_items, items)
         z_user, z_item = self.reps(rng)
         return take_rows(z_user, users), take_rows(z_item, items)
 
@@ -211,11 +220,11 @@ class DotBackbone(Backbone):
 
     def ego_users(self, users: Tensor) -> Tensor:
         """Return rows of the user table, [n, dim]."""
-        return functional.embedding(users, self.user_table)
+        return take_rows(self.user_table, users)
 
     def ego_items(self, items: Tensor) -> Tensor:
         """Return rows of the item table, [n, dim]."""
-        return functional.embedding(items, self.item_table)
+        return take_rows(self.item_table, items)
 
     def user_parameters(self) -> list[nn.Parameter]:
         """Return the user table."""
@@ -234,11 +243,26 @@ def half(width: int) -> int:
 def normal_table(rows: int, dim: int, std: float, rng: np.random.Generator) -> RowParameter:
     """Return a parameter float32 [rows, dim] from N(0, std²).
 
-    NumPy draws it, so that every device gets the same bytes.
+    NumPy draws it, so that every device gets the same bytes. In a training on several processes, it holds the rows of
+    this process only.
     """
-    values = rng.standard_normal((rows, dim), dtype=np.float32)
+    group = current()
+    if group is None:
+        values = rng.standard_normal((rows, dim), dtype=np.float32)
+        values *= np.float32(std)
+        return RowParameter(torch.from_numpy(values))
+    share = Share.of(rows, group)
+    values = np.empty((share.last - share.first, dim), np.float32)
+    # Every process draws all rows, a few at a time, and keeps its own: these are the numbers of one process.
+    for begin in range(0, rows, _DRAWN):
+        drawn = rng.standard_normal((min(_DRAWN, rows - begin), dim), dtype=np.float32)
+        low, high = max(share.first, begin), min(share.last, begin + len(drawn))
+        if low < high:
+            values[low - share.first : high - share.first] = drawn[low - begin : high - begin]
     values *= np.float32(std)
-    return RowParameter(torch.from_numpy(values))
+    table = RowParameter(torch.from_numpy(values))
+    table.share = share
+    return table
 
 
 def uniform_matrix(out_width: int, in_width: int, bound: float, rng: np.random.Generator) -> nn.Parameter:

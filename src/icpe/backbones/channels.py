@@ -45,7 +45,7 @@ class Channels(Backbone):
         self._original = (backbone,)  # in a tuple, so that torch does not register it as a submodule
         self.name = backbone.name  # type: ignore[misc]
         self.default_optimizer, self.default_reg = backbone.default_optimizer, backbone.default_reg
-        self.parallel, self.inner_product = backbone.parallel, backbone.inner_product
+        self.computes_all, self.inner_product = backbone.computes_all, backbone.inner_product
         self.settings = backbone.settings
         make = backbone.halved if size == "half" else lambda: copy.deepcopy(backbone)
         self.first, self.second = make(), make()

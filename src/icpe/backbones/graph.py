@@ -92,7 +92,7 @@ class Graph:
         if not self._compiles(dense):
             result = self._matrix @ dense.detach()
             if plus is not None:
-                result += plus.detach() if places is None else _spread(plus.detach(), places)
+                result += plus.detach() if places is None else _spread(plus.detach(), places[: self.nodes])
             return (result if keep is None else result.mul_(keep))[first:last]
         result = self._memory.take(last - first, dense)
         multiply(
@@ -103,7 +103,6 @@ class Graph:
             keep=None if keep is None else keep.numpy(),
             places=None if places is None else places.numpy(),
             begin=first,
-            threads=torch.get_num_threads(),
         )
         return result
 
@@ -128,7 +127,6 @@ class Graph:
             plus=_array(plus),
             keep=None if keep is None else keep.numpy(),
             begin=first,
-            threads=torch.get_num_threads(),
         )
         return result
 
@@ -137,8 +135,12 @@ class Graph:
         if not self._compiles(dense):
             return (self._matrix @ dense.detach()).index_select(0, rows)
         result = torch.empty((len(rows), dense.shape[1]), dtype=dense.dtype)
-        multiply_rows(*self._arrays, _array(dense), rows.numpy(), result.numpy(), threads=torch.get_num_threads())
+        multiply_rows(*self._arrays, _array(dense), rows.numpy(), result.numpy())
         return result
+
+    def room(self, rows: int, like: Tensor) -> Tensor:
+        """Return an uninitialised table [rows, width] with the width and type of ``like``, if possible a used one."""
+        return self._memory.take(rows, like) if self._compiles(like) else like.new_empty(rows, like.shape[1])
 
     def stack(self, users: Tensor, items: Tensor) -> Tensor:
         """Return the rows of all users and then of all items, without gradients."""
@@ -146,7 +148,17 @@ class Graph:
         return torch.cat(parts, out=self._memory.take(self.nodes, users)) if self._compiles(users) else torch.cat(parts)
 
     def _compiles(self, dense: Tensor) -> bool:
-        return dense.device.type == "cpu" and len(self.columns) * dense.shape[1] >= WORTH_COMPILING_PRODUCT
+        return dense.device.type == "cpu" and self._entries * dense.shape[1] >= WORTH_COMPILING_PRODUCT
+
+    @property
+    def _entries(self) -> int:
+        """Number of stored entries of the whole matrix."""
+        return len(self.columns)
+
+    @property
+    def _width(self) -> int:
+        """Number of columns."""
+        return self.nodes
 
     @property
     def _arrays(self) -> tuple[IntArray, IntArray, FloatArray]:
@@ -156,7 +168,7 @@ class Graph:
     def _matrix(self) -> Tensor:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
-            size = (self.nodes, self.nodes)
+            size = (self.nodes, self._width)
             return torch.sparse_csr_tensor(self.starts, self.columns, self.values, size, check_invariants=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

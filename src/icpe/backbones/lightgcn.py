@@ -8,7 +8,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from icpe.backbones.base import DotBackbone, TableSettings
-from icpe.backbones.graph import Graph, graph_of, keep_mask
+from icpe.backbones.graph import Graph, build_graph, graph_of, keep_mask
+from icpe.backbones.rows import share_of, take_rows
+from icpe.backbones.shared_graph import Layout, SharedGraph, mean_of_layers, some_of_mean
 from icpe.data.interactions import Interactions
 from icpe.settings import setting
 
@@ -44,12 +46,18 @@ class LightGCN(DotBackbone):
     Settings = LightGCNSettings
     settings: LightGCNSettings
     default_reg: float = 1e-4
-    parallel: bool = True
+    computes_all: bool = True
+    shareable: ClassVar[bool] = True
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw both tables from N(0, init_std²), users first, and create the graph of the training pairs."""
         super().build(train, rng)
-        self.graph = graph_of(train)
+        share, of_items = share_of(self.user_table), share_of(self.item_table)
+        if share is None or of_items is None:
+            self.graph = graph_of(train)
+        else:  # the whole graph is not kept
+            whole = build_graph(train.user, train.item, self.users, self.items)
+            self.graph = SharedGraph.of(whole, Layout(share, of_items))
 
     def memory_needs(self, users: int, items: int, copies: int) -> dict[str, int]:
         """Return the bytes of both tables and, with message dropout, of the masks of all layers."""
@@ -60,11 +68,20 @@ class LightGCN(DotBackbone):
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return the mean of all layers, [users, dim] and [items, dim]."""
         self._require_built()
+        if isinstance(self.graph, SharedGraph):
+            return self._shared_reps(self.graph)
         start = torch.cat((self.user_table, self.item_table))
         graph, masks = self._dropped(rng)
         mean: Tensor = _MeanOfLayers.apply(start, graph, self.settings.layers, masks)  # type: ignore[no-untyped-call]
         z_user, z_item = torch.tensor_split(mean, (self.users,))
         return z_user, z_item
+
+    def _shared_reps(self, graph: SharedGraph) -> tuple[Tensor, Tensor]:
+        """Return the mean of all layers for the users of this process and for all items, without dropout."""
+        tables = self.user_table.detach(), self.item_table.detach()
+        mean = mean_of_layers(graph.like(tables[0]), *tables, self.settings.layers)
+        z_user, z_item = torch.tensor_split(mean, (len(tables[0]),))
+        return z_user, graph.layout.items.whole(z_item)
 
     def rows(self, users: Tensor, items: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return rows of :meth:`reps`, int [n] → [n, dim] and int [m] → [m, dim], in about two thirds of the time.
@@ -72,12 +89,17 @@ class LightGCN(DotBackbone):
         The last layer, and the first product of the backward pass, are computed for these rows only.
         """
         self._require_built()
+        if not self.settings.layers and isinstance(self.graph, SharedGraph):
+            return take_rows(self.user_table, users), take_rows(self.item_table, items)
         if not self.settings.layers:
             return super().rows(users, items, rng)
         graph, masks = self._dropped(rng)
         nodes, place = torch.unique(torch.cat((users, items + self.users)), return_inverse=True)
         tables = self.user_table, self.item_table
-        some: Tensor = _SomeOfMean.apply(*tables, nodes, graph, self.settings.layers, masks)  # type: ignore[no-untyped-call]
+        if isinstance(graph, SharedGraph):
+            some = some_of_mean(graph, *tables, nodes, self.settings.layers, masks)
+        else:
+            some = _SomeOfMean.apply(*tables, nodes, graph, self.settings.layers, masks)  # type: ignore[no-untyped-call]
         z_user, z_item = functional.embedding(place, some).tensor_split((len(users),))
         return z_user, z_item
 
@@ -91,6 +113,8 @@ class LightGCN(DotBackbone):
             # Scale the graph instead of each layer, because it has fewer entries than the layers have numbers.
             graph = graph.scaled(1 / (1 - self.settings.message_dropout))
             shape, keep = (graph.nodes, self.settings.dim), 1 - self.settings.message_dropout
+            if isinstance(graph, SharedGraph):
+                return graph, graph.masks(self.settings.layers, keep, self.settings.dim, rng)
             masks = [keep_mask(like.new_empty(()).expand(shape), keep, rng) for _ in range(self.settings.layers)]
         return graph, masks
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from icpe.backbones.base import DotBackbone
-from icpe.backbones.rows import RowParameter, take_rows
+from icpe.backbones.rows import RowParameter, all_rows
 
 
 class MF(DotBackbone):
@@ -21,20 +21,13 @@ class MF(DotBackbone):
     """
 
     name: ClassVar[str] = "mf"
+    shareable: ClassVar[bool] = True
 
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return the two tables themselves."""
         self._require_built()
-        return self.user_table, self.item_table
+        return self.user_table, all_rows(self.item_table)
 
     def row_tables(self) -> tuple[list[RowParameter], list[RowParameter]]:
         """Return both tables."""
         return [self.user_table], [self.item_table]
-
-    def ego_users(self, users: Tensor) -> Tensor:
-        """Return rows of the user table, [n, dim]."""
-        return take_rows(self.user_table, users)
-
-    def ego_items(self, items: Tensor) -> Tensor:
-        """Return rows of the item table, [n, dim]."""
-        return take_rows(self.item_table, items)

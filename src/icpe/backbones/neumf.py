@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from icpe.backbones.base import Backbone, half, normal_table, uniform_matrix
-from icpe.backbones.rows import RowParameter, take_rows
+from icpe.backbones.blocks import in_blocks
+from icpe.backbones.rows import RowParameter, all_rows, take_rows
 from icpe.data.interactions import Interactions
 from icpe.ranking.tables import DotScores, NeuMFScores, to_numpy
 from icpe.settings import Settings, setting
@@ -53,6 +54,7 @@ class NeuMF(Backbone):
     Settings = NeuMFSettings
     settings: NeuMFSettings
     default_optimizer: str = "rmsprop"
+    shareable: ClassVar[bool] = True
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw the tables, the hidden layers and the output, in this order."""
@@ -81,7 +83,7 @@ class NeuMF(Backbone):
     def reps(self, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return GMF and MLP rows side by side, [users, 2·dim] and [items, 2·dim]."""
         self._require_built()
-        return self.user_table, self.item_table
+        return self.user_table, all_rows(self.item_table)
 
     def halved(self) -> Self:
         """Return an unbuilt backbone with tables and layers of half the width."""
@@ -94,6 +96,11 @@ class NeuMF(Backbone):
 
     def interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:
         """Return [g_u ∘ g_i ; x_L] with the last hidden layer x_L, [..., dim + layers[-1]]."""
+        if not self.training:
+            return self._interact(z_user, z_item)
+        return in_blocks(self._interact, z_user, z_item, [*self.weights, *self.biases])
+
+    def _interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:
         product = z_user[..., : self.settings.dim] * z_item[..., : self.settings.dim]
         of_user, of_item = self._first_layer(z_user, z_item)
         hidden = functional.relu(of_user + of_item)

@@ -6,13 +6,21 @@ just those rows, which is much faster than a pass over the whole table, but it m
 
 A loss that indexes such a table in the ordinary way (``table[rows]``) is correct too: the optimiser notices the dense
 gradient and trains that table as a whole from then on, which is only slower.
+
+In a training on several processes, each holds only its share of the rows of such a table. :func:`take_rows` then asks
+the other processes for the rows it needs, and :func:`all_rows` for all of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from icpe.shards import Share
 
 Reader = Callable[[Tensor], Tensor]
 
@@ -23,9 +31,16 @@ class RowParameter(nn.Parameter):
     Attributes:
         reader: function int [...] → [..., dim] that :func:`take_rows` uses in place of plain indexing while a training
             step is under way, or None.
+        share: which rows of the table this parameter holds in a training on several processes, or None for all.
     """
 
     reader: Reader | None = None
+    share: Share | None = None
+
+
+def share_of(table: Tensor) -> Share | None:
+    """Return which rows of the table this process holds, or None for all."""
+    return table.share if isinstance(table, RowParameter) else None
 
 
 def take_rows(table: Tensor, rows: Tensor) -> Tensor:
@@ -34,7 +49,42 @@ def take_rows(table: Tensor, rows: Tensor) -> Tensor:
     While a row optimiser trains the table, the gradient of these rows goes to the optimiser and not to ``table.grad``.
     """
     reader = table.reader if isinstance(table, RowParameter) else None
-    return functional.embedding(rows, table) if reader is None else reader(rows)
+    if reader is not None:
+        return reader(rows)
+    share = share_of(table)
+    if share is None:
+        return functional.embedding(rows, table)
+    found: Tensor = _SharedRows.apply(table, rows, share)  # type: ignore[no-untyped-call]
+    return found
+
+
+def all_rows(table: Tensor) -> Tensor:
+    """Return the whole table. Gradients do not flow to the rows of other processes."""
+    share = share_of(table)
+    return table if share is None else share.whole(table)
+
+
+class _SharedRows(torch.autograd.Function):
+    """Rows of a table whose rows are divided among processes, with a dense gradient for the rows of this one.
+
+    All processes ask for the same rows and compute the same loss, so each has the gradients of its own rows already.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, rows: Tensor, share: Share) -> Tensor:
+        codes = rows.reshape(-1).cpu().numpy()
+        mine = torch.from_numpy(share.own(codes)).to(table.device)
+        ctx.size, ctx.mine = len(table), mine
+        ctx.own = rows.reshape(-1)[mine] - share.first
+        distinct, place = np.unique(codes, return_inverse=True)
+        wanted = torch.from_numpy(distinct[share.own(distinct)] - share.first).to(table.device)
+        found = share.spread(table.detach()[wanted], distinct)
+        return found[torch.from_numpy(place).to(table.device)].view(*rows.shape, table.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        flat = gradients[0].reshape(-1, gradients[0].shape[-1])[ctx.mine]
+        return torch.ops.aten.embedding_dense_backward(flat, ctx.own, ctx.size, -1, False), None, None
 
 
 @contextmanager

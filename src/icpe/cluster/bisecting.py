@@ -19,8 +19,9 @@ def popularity_clusters(features: Array, propensity: Array, clusters: int, rng: 
 
     The cluster N with the largest variance of the propensity is split by 2-means on its features. The halves are kept
     if one of them differs from the rest at least as much as the whole cluster did, max(D(c₁), D(c₂)) ≥ D(N), where D(N)
-    = |mean of the propensity inside N − mean outside N| and D(all items) = 0. Otherwise two more attempts with other
-    starts follow, and then N is final. The algorithm ends when the number of clusters is reached or all are final.
+    is the distance between the mean propensities inside and outside of N, and D(all items) = 0. Otherwise two more
+    attempts with other starts follow, and then N is final. The algorithm ends when the number of clusters is reached or
+    all are final.
 
     Departures from the paper: it does not define D for all items (I2), and as printed it does not end after a rejected
     split (I3). A cluster is also final if its items have equal propensities or equal features. The number of clusters

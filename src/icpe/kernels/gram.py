@@ -1,11 +1,14 @@
 """Inner products of cluster gradients on the rows of users."""
 
 import math
+from collections.abc import Sequence
 
 import numba
 import numpy as np
 
+from icpe import threads
 from icpe.kernels.prefetch import prefetch_row
+from icpe.threads import run_parts
 from icpe.types import FloatArray, IntArray
 
 _USERS = 512  # users at a time, whose scores stay in the cache
@@ -81,6 +84,7 @@ def gram_bce(
     table: FloatArray,
     offset: FloatArray,
     scale: float,
+    before: FloatArray | None = None,
 ) -> FloatArray:
     """Inner products of the clusters' gradients of Σ softplus(−(scale·⟨u, i⟩ + offset_i)) on the user rows.
 
@@ -93,12 +97,29 @@ def gram_bce(
         table: item rows, [items, dim].
         offset: offset of each item's logit, [items].
         scale: factor of the inner product.
+        before: the result for earlier users, to which these are added.
 
     Returns:
         float64 [K, K].
     """
-    gram = np.zeros((clusters, clusters))
-    _gram_bce(starts, items, labels, users, table, offset, table.dtype.type(scale), gram)
+    factor = table.dtype.type(scale)
+
+    def part(first: int, last: int) -> FloatArray:
+        gram = np.zeros((clusters, clusters))
+        _gram_bce(starts[first : last + 1], items, labels, users[first:last], table, offset, factor, gram)
+        return gram
+
+    return _whole(run_parts(part, _blocks(len(users))), clusters, before)
+
+
+def _blocks(users: int) -> list[tuple[int, int]]:
+    """Return ranges of users, whatever the number of threads; processes that share the users begin at such a range."""
+    return [(first, min(first + _USERS, users)) for first in range(0, users, _USERS)]
+
+
+def _whole(parts: Sequence[FloatArray], clusters: int, before: FloatArray | None) -> FloatArray:
+    """Return the symmetric sum of upper triangles, added in their order to the result for earlier users."""
+    gram = sum(parts, start=np.zeros((clusters, clusters)) if before is None else before)
     return np.triu(gram) + np.triu(gram, 1).T
 
 
@@ -112,6 +133,7 @@ def gram_softmax(
     offset: FloatArray,
     scale: float,
     negatives: IntArray,
+    before: FloatArray | None = None,
 ) -> FloatArray:
     """:func:`gram_bce` for Σ log(1 + Σ_n exp(y_un − y_ui)), y = scale·cos(u, i) + offset_i, n over ``negatives``.
 
@@ -124,8 +146,9 @@ def gram_softmax(
     centre, others = np.empty_like(users), np.empty(len(users), table.dtype)
     rows, added = table[negatives], offset[negatives]
     sharp = factor * rows.T
-    for first in range(0, len(users), _USERS):
-        part = slice(first, first + _USERS)
+
+    def negatives_of(first: int, last: int) -> None:
+        part = slice(first, last)
         shares = users[part] @ sharp
         shares += added
         top = shares.max(axis=1, keepdims=True)
@@ -135,6 +158,15 @@ def gram_softmax(
         np.matmul(shares, rows, out=centre[part])
         centre[part] /= total
         others[part] = (top + np.log(total))[:, 0]
-    gram = np.zeros((clusters, clusters))
-    _gram_softmax(starts, items, labels, users, lengths, table, offset, factor, centre, others, gram)
-    return np.triu(gram) + np.triu(gram, 1).T
+
+    def part(first: int, last: int) -> FloatArray:
+        gram, mine = np.zeros((clusters, clusters)), slice(first, last)
+        of_users = users[mine], lengths[mine]
+        _gram_softmax(
+            starts[first : last + 1], items, labels, *of_users, table, offset, factor, centre[mine], others[mine], gram
+        )
+        return gram
+
+    with threads.libraries_alone():
+        run_parts(negatives_of, _blocks(len(users)))
+    return _whole(run_parts(part, _blocks(len(users))), clusters, before)

@@ -2,7 +2,8 @@
 
 ``both`` contains the item rows of the positives, followed by those of the negatives, K for each positive. The functions
 return the loss and write the gradients of the user rows, of ``both`` and of the logits. ``user_weight`` scales the
-gradient of the user rows and changes neither the loss nor any other gradient.
+gradient of the user rows and changes neither the loss nor any other gradient. With ``first`` and ``last`` they compute
+the terms of these positives of the batch and of their negatives, so that several threads can share a batch.
 """
 
 import math
@@ -40,14 +41,16 @@ def _spread(user, item, to_user, to_item, reg, user_grad, item_grad):  # type: i
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def bce(users, both, offset, weight, user_weight, scale, neg_weight, reg, user_grads, both_grads, logit_grads):  # type: ignore[no-untyped-def]
+def bce(  # type: ignore[no-untyped-def]
+    users, both, offset, weight, user_weight, scale, neg_weight, reg, user_grads, both_grads, logit_grads, first, last
+):
     """Mean of weight · softplus(−s⁺) + neg_weight/K · Σ softplus(s⁻) plus L2; s = scale · (user · item) + offset."""
     kind = users.dtype.type
     size = users.shape[0]
     count = (both.shape[0] - size) // size
     one, each = 1.0 / size, 1.0 / (size * count)
     loss, norms = 0.0, 0.0
-    for row in range(size):
+    for row in range(first, last):
         user, grad = users[row], user_grads[row]
         norms += one * _dot(user, user)
         for d in range(user.shape[0]):
@@ -69,14 +72,14 @@ def bce(users, both, offset, weight, user_weight, scale, neg_weight, reg, user_g
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def bpr(users, both, offset, weight, user_weight, scale, reg, user_grads, both_grads, logit_grads):  # type: ignore[no-untyped-def]
+def bpr(users, both, offset, weight, user_weight, scale, reg, user_grads, both_grads, logit_grads, first, last):  # type: ignore[no-untyped-def]
     """Mean of weight/K · Σ softplus(s⁻ − s⁺) plus L2; s = scale · (user · item) + offset."""
     kind = users.dtype.type
     size = users.shape[0]
     count = (both.shape[0] - size) // size
     one, each = 1.0 / size, 1.0 / (size * count)
     loss, norms = 0.0, 0.0
-    for row in range(size):
+    for row in range(first, last):
         user, item, grad = users[row], both[row], user_grads[row]
         norms += one * (_dot(user, user) + _dot(item, item))
         for d in range(user.shape[0]):

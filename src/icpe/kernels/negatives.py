@@ -3,6 +3,7 @@
 import numba
 import numpy as np
 
+from icpe.threads import run_parts, stretches
 from icpe.types import IntArray, UIntArray
 
 
@@ -19,13 +20,14 @@ def reject_seen(
         items: number of items.
         more: uint64 [rows, draws], state of a separate generator for each position.
     """
-    _reject_seen(users, drawn, starts, seen, np.uint64(items), more)
+    shared = (users, drawn, starts, seen, np.uint64(items), more)
+    run_parts(_reject_seen, [(*shared, *part) for part in stretches(len(drawn))])
     return drawn
 
 
 @numba.njit(cache=True, nogil=True)
-def _reject_seen(users, drawn, starts, seen, items, more):  # type: ignore[no-untyped-def]
-    for row in range(drawn.shape[0]):
+def _reject_seen(users, drawn, starts, seen, items, more, first_row, last_row):  # type: ignore[no-untyped-def]
+    for row in range(first_row, last_row):
         first, last = starts[users[row]], starts[users[row] + 1]
         for draw in range(drawn.shape[1]):
             state = more[row, draw]

@@ -1,13 +1,16 @@
-"""Product of a sparse and a dense matrix, with the rows of the result divided among threads."""
+"""Product of a sparse and a dense matrix, with the rows of the result divided among threads.
+
+One thread sums a row, so that the result has the same bits for any number of threads.
+"""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
 import numba
 import numpy as np
 
+from icpe import threads
 from icpe.kernels.prefetch import prefetch_row
 from icpe.types import BoolArray, FloatArray, IntArray
 
@@ -28,7 +31,6 @@ def multiply(
     keep: BoolArray | None = None,
     places: IntArray | None = None,
     begin: int = 0,
-    threads: int = 1,
 ) -> None:
     """Write the product of a CSR matrix and ``dense``, plus ``plus``, to ``result``, with 0 where ``keep`` is false.
 
@@ -42,10 +44,9 @@ def multiply(
         keep: mask [rows, width], contiguous, or None to keep everything.
         places: position of each row in ``plus``, int32 [rows], -1 for a row of zeros; None if ``plus`` has all rows.
         begin: row of the matrix that corresponds to the first row of ``result``.
-        threads: number of threads. Each row is summed by one thread, so the result has the same bits for any number.
     """
     arguments = (columns, values, dense, result, begin, *_extras(result, plus, keep, places))
-    _share_out(_multiply, starts, (begin, begin + len(result)), arguments, threads)
+    _share_out(_multiply, starts, (begin, begin + len(result)), arguments)
 
 
 def multiply_rows(
@@ -55,13 +56,12 @@ def multiply_rows(
     dense: FloatArray,
     rows: IntArray,
     result: FloatArray,
-    threads: int = 1,
 ) -> None:
     """Write the given rows of the product, int [n], to ``result`` [n, width]; otherwise as :func:`multiply`."""
     lengths = starts[rows + 1] - starts[rows]
     ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     arguments = (starts, columns, values, dense, rows, result)
-    _share_out(_multiply_rows, ends, (0, len(rows)), arguments, threads)
+    _share_out(_multiply_rows, ends, (0, len(rows)), arguments)
 
 
 def multiply_few(
@@ -74,7 +74,6 @@ def multiply_few(
     plus: FloatArray,
     keep: BoolArray | None = None,
     begin: int = 0,
-    threads: int = 1,
 ) -> None:
     """:func:`multiply` for a dense matrix with mostly zero rows. ``dense`` and ``plus`` contain only the other rows.
 
@@ -88,10 +87,9 @@ def multiply_few(
         plus: floating [n, width], contiguous.
         keep: as in :func:`multiply`.
         begin: as in :func:`multiply`.
-        threads: as in :func:`multiply`.
     """
     arguments = (columns, values, dense, result, begin, *_extras(result, plus, keep, places))
-    _share_out(_multiply_few, starts, (begin, begin + len(result)), arguments, threads)
+    _share_out(_multiply_few, starts, (begin, begin + len(result)), arguments)
 
 
 def _extras(
@@ -112,17 +110,11 @@ def _share_out(
     starts: IntArray,
     rows: tuple[int, int],
     arguments: tuple[Any, ...],
-    threads: int,
 ) -> None:
     """Run the kernel on a range of rows whose entries start at ``starts``, divided among threads."""
-    if threads <= 1:
-        kernel(starts, *arguments, *rows)
-        return
+    parts = [rows] if threads.count() == 1 else _equal_parts(starts, *rows, 4 * threads.count())
     # Python threads, because numba's threads abort if the process forks or two threads call them at the same time.
-    with ThreadPoolExecutor(threads) as pool:
-        parts = _equal_parts(starts, *rows, 4 * threads)
-        for done in [pool.submit(kernel, starts, *arguments, first, last) for first, last in parts]:
-            done.result()
+    threads.run_parts(kernel, [(starts, *arguments, *part) for part in parts])
 
 
 def _equal_parts(starts: IntArray, first: int, last: int, parts: int) -> list[tuple[int, int]]:

@@ -2,6 +2,9 @@
 
 A batch can use a row several times. ``latest[row]`` is the last position at which it was used, or -1, and
 ``earlier[place]`` is the position before that one. Thus the gradients of a row are found and summed without sorting.
+
+Several threads can share a table. In the kernels with ``owners``, each row belongs to one owner, who alone reads and
+writes it; those with ``first`` and ``last`` work on a range of positions or rows. Neither changes a bit of the results.
 """
 
 import math
@@ -9,22 +12,39 @@ import math
 import numba
 import numpy as np
 
+_LINE = 4  # log2 of the neighbouring rows with the same owner, whose entries of ``last`` share a line of the cache
+_SPREAD, _HALF = np.uint64(0x9E3779B1), np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
 
 @numba.njit(cache=True, nogil=True)
-def take(table, rows, out, latest, earlier, begin):  # type: ignore[no-untyped-def]
-    """Copy rows int64 [n] to ``out`` [n, dim] and record that they are used at the positions from ``begin`` on."""
+def record(rows, latest, earlier, begin):  # type: ignore[no-untyped-def]
+    """Record that rows int64 [n] are used at the positions from ``begin`` on."""
     for place in range(rows.shape[0]):
         row = rows[place]
         earlier[begin + place] = latest[row]
         latest[row] = begin + place
-        out[place] = table[row]
+
+
+@numba.njit(cache=True, nogil=True)
+def take(table, rows, out, first, last):  # type: ignore[no-untyped-def]
+    """Copy rows int64 [n] to ``out`` [n, dim]."""
+    for place in range(first, last):
+        out[place] = table[rows[place]]
+
+
+@numba.njit(nogil=True, inline="always")
+def _owner(row, owners):  # type: ignore[no-untyped-def]
+    # A multiplication scatters the rows evenly, and another one replaces the slow remainder of a division.
+    scattered = (np.uint64(row >> _LINE) * _SPREAD) & _LOW
+    return np.int64((scattered * np.uint64(owners)) >> _HALF)
 
 
 # `error_model="numpy"` and one-dimensional rows let the compiler use vector instructions, because it need not check
 # for division by zero or negative indices.
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def adam_take(table, moments, last, rows, out, latest, earlier, begin, step, sums, lr, eps):  # type: ignore[no-untyped-def]
-    """:func:`take` after bringing the rows to their values in dense Adam after ``step``.
+def adam_take(table, moments, last, rows, out, earlier, begin, step, sums, lr, eps, owner, owners):  # type: ignore[no-untyped-def]
+    """:func:`take` of recorded rows after bringing them to their values in dense Adam after ``step``.
 
     Their moments stay at the values of step ``last``. The next step applies the decay, so that they are written once.
     """
@@ -32,24 +52,24 @@ def adam_take(table, moments, last, rows, out, latest, earlier, begin, step, sum
     small = kind(eps)
     for place in range(rows.shape[0]):
         row = rows[place]
-        earlier[begin + place] = latest[row]
+        if owners > 1 and _owner(row, owners) != owner:
+            continue
         weights, taken = table[row], out[place]
-        if latest[row] < 0 and 0 < last[row] < step:
+        if earlier[begin + place] < 0 and 0 < last[row] < step:
             pull = kind(lr * sums[last[row]])
             mean, square = moments[row, 0], moments[row, 1]
             for d in range(weights.shape[0]):
                 weights[d] -= pull * mean[d] / (np.sqrt(square[d]) + small)
-        latest[row] = begin + place
         for d in range(weights.shape[0]):
             taken[d] = weights[d]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def adam_settle(table, moments, last, step, sums, lr, log_beta1, log_beta2, eps):  # type: ignore[no-untyped-def]
+def adam_settle(table, moments, last, step, sums, lr, log_beta1, log_beta2, eps, first, end):  # type: ignore[no-untyped-def]
     """Bring all rows and their moments to their values in dense Adam after ``step``. No row may be in use."""
     kind = table.dtype.type
     small = kind(eps)
-    for row in range(table.shape[0]):
+    for row in range(first, end):
         since = step - last[row]
         if last[row] == 0 or since == 0:
             continue
@@ -79,7 +99,7 @@ def _sum_of(grads, place, earlier, total):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def adam_step(table, moments, last, rows, grads, latest, earlier, step, lr, beta1, beta2, eps):  # type: ignore[no-untyped-def]
+def adam_step(table, moments, last, rows, grads, latest, earlier, step, lr, beta1, beta2, eps, first, end):  # type: ignore[no-untyped-def]
     """Step number ``step`` of Adam on the rows in use, with a gradient [n, dim] per position; it releases the rows."""
     kind = table.dtype.type
     size = kind(lr / (1.0 - beta1**step))
@@ -87,7 +107,7 @@ def adam_step(table, moments, last, rows, grads, latest, earlier, step, lr, beta
     one1, one2, small = kind(1.0 - beta1), kind(1.0 - beta2), kind(eps)
     log_beta1, log_beta2 = math.log(beta1), math.log(beta2)
     total = np.empty(table.shape[1], table.dtype)
-    for place in range(rows.shape[0]):
+    for place in range(first, end):
         row = rows[place]
         if latest[row] != place:
             continue
@@ -104,12 +124,12 @@ def adam_step(table, moments, last, rows, grads, latest, earlier, step, lr, beta
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def rmsprop_step(table, moments, last, rows, grads, latest, earlier, step, lr, alpha, eps):  # type: ignore[no-untyped-def]
+def rmsprop_step(table, moments, last, rows, grads, latest, earlier, step, lr, alpha, eps, first, end):  # type: ignore[no-untyped-def]
     """Step number ``step`` of RMSprop on the rows in use. It first applies the decay of the skipped steps."""
     kind = table.dtype.type
     one, small, size, log_alpha = kind(1.0 - alpha), kind(eps), kind(lr), math.log(alpha)
     total = np.empty(table.shape[1], table.dtype)
-    for place in range(rows.shape[0]):
+    for place in range(first, end):
         row = rows[place]
         if latest[row] != place:
             continue

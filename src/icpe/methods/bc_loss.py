@@ -1,6 +1,6 @@
 """BC loss: a softmax of cosines with a larger margin for pairs that popularity does not explain."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -8,36 +8,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from icpe.backbones.base import Backbone, normal_table
+from icpe.backbones.base import Backbone
 from icpe.data.interactions import Interactions
-from icpe.data.popularity import head_mask
-from icpe.errors import ConfigError, DataError
+from icpe.errors import ConfigError
 from icpe.methods._parts.distinct import distinct
-from icpe.methods.base import Method
+from icpe.methods._parts.popularity_model import PopularityModel, PopularityModelSettings
 from icpe.ranking.tables import DotScores, PairScores, ScoreTable, to_numpy
-from icpe.rng import random_keys, stream
 from icpe.settings import setting
-from icpe.train.abilities import Diagnostics, FoldIn, RankingChoice, Refresh
+from icpe.train.abilities import Diagnostics, FoldIn, RankingChoice
 from icpe.train.batch import Batch, Negatives
-from icpe.train.drawing import SeenPairs, uniform_items
-from icpe.train.method import MethodSettings
-from icpe.types import IntArray
 
 RankBy = Literal["dot", "cos"]
 _MIN_NORM = 1e-8  # smallest norm by which a vector is divided
-_BIAS_LR, _BIAS_BATCH = 1e-3, 1024  # of the popularity model, independent of the settings of the run
 
 
-class BCLossSettings(MethodSettings):
+class BCLossSettings(PopularityModelSettings):
     """Settings of :class:`BCLoss`."""
 
     temperature: float = setting(0.1, "Temperature τ₁ of the softmax.", above=0.0, search=(0.05, 0.07, 0.1, 0.15, 0.2))
-    bias_temperature: float = setting(
-        0.1, "Temperature τ₂ of the softmax of the popularity model.", above=0.0, search=(0.1, 0.2)
-    )
-    bias_epochs: int = setting(
-        5, "Number of epochs for which the popularity model is trained (T₀).", least=1, search=(3, 5, 10)
-    )
     bias_weight: float = setting(
         0.5,
         "Weight w of the popularity model in the paper; the loss is multiplied by 1 − w, which matters only relative "
@@ -77,7 +65,7 @@ class BCLossSettings(MethodSettings):
         if settings.batch_negatives is None:
             # A backbone that computes more than the rows of a batch, such as LightGCN, gains most from the batch's own
             # negatives; the public code uses them for LightGCN too.
-            return settings.replace(batch_negatives=fast and backbone.parallel)
+            return settings.replace(batch_negatives=fast and backbone.computes_all)
         if settings.batch_negatives and not fast:
             raise ConfigError(
                 f"batch_negatives is True, which needs the scores of all pairs of a batch; {backbone.label} scores "
@@ -86,7 +74,7 @@ class BCLossSettings(MethodSettings):
         return settings
 
 
-class BCLoss(Refresh, RankingChoice, Diagnostics, FoldIn, Method):
+class BCLoss(PopularityModel, RankingChoice, Diagnostics, FoldIn):
     """Bias-aware contrastive loss (Zhang et al. 2022).
 
     A popularity model learns to predict pairs from the user's activity and the item's popularity alone. Then the
@@ -106,21 +94,17 @@ class BCLoss(Refresh, RankingChoice, Diagnostics, FoldIn, Method):
     label: ClassVar[str] = "BC-Loss"
     Settings = BCLossSettings
     settings: BCLossSettings
-    activity: Tensor
-    popularity: Tensor
-    user_level: Tensor
-    item_level: Tensor
     by_cosine: Tensor
 
     @property
-    def _count(self) -> int:
-        """Number of negatives for each positive."""
+    def bias_negatives(self) -> int:
+        """Number of negatives for each positive, of the popularity model and of the backbone."""
         return self.settings.negatives or 1
 
     @property
     def negatives(self) -> Negatives:
         """N for each positive, or none if the batch provides them."""
-        return Negatives(0, shared=True) if self.settings.batch_negatives else Negatives(self._count)
+        return Negatives(0, shared=True) if self.settings.batch_negatives else Negatives(self.bias_negatives)
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
         """Build the backbone, then the popularity model: one row for each distinct count of users and of items.
@@ -129,27 +113,11 @@ class BCLoss(Refresh, RankingChoice, Diagnostics, FoldIn, Method):
             ConfigError: the score of the backbone defines no angle between a user and an item.
             DataError: a user has used every item, so that no negative exists.
         """
-        if int(train.user_counts.max()) >= len(train.items):
-            user = train.users[int(train.user_counts.argmax())]
-            raise DataError(
-                f"user {user!r} has used all {len(train.items)} items, so that no negative is left to sample. "
-                "Remove such users"
-            )
         super().build(train, rng)
-        self._train = train
-        with torch.no_grad():
-            users, items = self.backbone.reps()
         if not self.backbone.inner_product:
+            with torch.no_grad():
+                users, items = self.backbone.reps()
             self._check_linear(users[:1], items[:1])
-        for name, level, counts in (
-            ("activity", "user_level", train.user_counts),
-            ("popularity", "item_level", train.item_counts),
-        ):
-            rows, levels = np.unique(counts, return_inverse=True)
-            width = items.shape[1]
-            start = normal_table(len(rows), width, (2 / (len(rows) + width)) ** 0.5, rng)
-            self.register_buffer(name, start.detach())
-            self.register_buffer(level, torch.from_numpy(levels.astype(np.int64)), persistent=False)
         self.register_buffer("by_cosine", torch.tensor(False))
 
     def _check_linear(self, user: Tensor, item: Tensor) -> None:
@@ -165,46 +133,6 @@ class BCLoss(Refresh, RankingChoice, Diagnostics, FoldIn, Method):
             f"the score of {self.backbone.label} is not linear in its interaction vector, so there is no angle to add "
             "a margin to. Use mf, lightgcn or neumf"
         )
-
-    def refresh_due(self, step: int, epoch_steps: int) -> bool:
-        """Whether this is the first step."""
-        return step == 0
-
-    def refresh(self, step: int, seed: int) -> None:
-        """Train the popularity model on the CPU with its own optimiser; the backbone does not change."""
-        tables = [table.detach().cpu().clone().requires_grad_() for table in (self.activity, self.popularity)]
-        optimizer = torch.optim.Adam(tables, lr=_BIAS_LR)
-        user_level, item_level = self.user_level.cpu(), self.item_level.cpu()
-        with torch.enable_grad():
-            for users, items, negatives in self.bias_batches(seed):
-                # A logit depends on the two levels alone, and combinations of levels are far fewer than pairs.
-                activity, popularity = (F.normalize(table, dim=-1, eps=_MIN_NORM) for table in tables)
-                logits = activity @ popularity.T / self.settings.bias_temperature
-                gradient = softmax_gradient(
-                    logits.detach(), user_level[users], item_level[items], item_level[negatives]
-                )
-                optimizer.zero_grad()
-                torch.autograd.backward(logits, gradient)
-                optimizer.step()
-        self.activity.copy_(tables[0].detach())
-        self.popularity.copy_(tables[1].detach())
-
-    def bias_batches(self, seed: int) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Yield codes of users, items and negatives for all steps of the popularity model.
-
-        The negatives are uniform even if the backbone uses those of its batch. Those are as popular as the positives,
-        so a model that sees only popularity could not distinguish them.
-        """
-        train, seen = self._train, SeenPairs(self._train)
-        for epoch in range(self.settings.bias_epochs):
-            order = stream(seed, f"bc_loss/shuffle/{epoch}").permutation(len(train))
-            for first in range(0, len(train), _BIAS_BATCH):
-                rows = order[first : first + _BIAS_BATCH]
-                shape = (len(rows), self._count)
-                keys = random_keys(seed, f"bc_loss/negatives/{epoch}/{first}", shape[0] * shape[1]).reshape(shape)
-                negatives = uniform_items(keys, len(train.items))
-                seen.replace(train.user[rows], negatives, keys)
-                yield train.user[rows], train.item[rows], negatives
 
     def margins(self, users: Tensor, items: Tensor) -> Tensor:
         """Return M = 1 − σ(P·Q) of pairs of codes, with vectors that are not normalised: int [n] × [n] → [n]."""
@@ -301,28 +229,5 @@ class BCLoss(Refresh, RankingChoice, Diagnostics, FoldIn, Method):
 
     def diagnostics(self) -> dict[str, Any]:
         """Return the mean margins of training pairs with head items and with niche items."""
-        train = self._train
-        margins = torch.sigmoid(-self.activity @ self.popularity.T)
-        users, items = (torch.from_numpy(one.astype(np.int64)).to(margins.device) for one in (train.user, train.item))
-        each = margins[self.user_level[users], self.item_level[items]]
-        head = torch.from_numpy(head_mask(train.item_counts)).to(margins.device)[items]
-        means = {"head_margin": each[head], "niche_margin": each[~head]}
-        return {name: float(part.mean()) if len(part) else None for name, part in means.items()}
-
-
-def softmax_gradient(logits: Tensor, users: Tensor, items: Tensor, negatives: Tensor) -> Tensor:
-    """Return the gradient of a batch's mean cross-entropy at the logits of all combinations of levels.
-
-    It is the expected minus the observed number of pairs of each combination, divided by the size of the batch.
-
-    Args:
-        logits: [levels of users, levels of items].
-        users: levels of the users, int64 [batch].
-        items: levels of their positives, int64 [batch].
-        negatives: levels of the negatives, int64 [batch, N].
-    """
-    cells = torch.cat([items[:, None], negatives], 1).add_(users[:, None] * logits.shape[1])
-    probability = torch.softmax(logits.reshape(-1)[cells], 1)
-    probability[:, 0] -= 1
-    gradient = torch.bincount(cells.view(-1), probability.view(-1), minlength=logits.numel())
-    return (gradient / len(users)).to(logits).view_as(logits)
+        head, niche = self.group_means(torch.sigmoid(-self.level_products()))
+        return {"head_margin": head, "niche_margin": niche}

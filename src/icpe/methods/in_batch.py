@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from icpe.data.interactions import Interactions
-from icpe.errors import ConfigError
 from icpe.methods._parts.distinct import distinct, sum_without_own
+from icpe.methods._parts.inner_product import require_inner_product
 from icpe.methods._parts.log_popularity import log_popularity
 from icpe.methods._parts.precomputed_gradient import with_gradients
 from icpe.methods._parts.sampled_loss import LossSettings, SampledLoss
+from icpe.methods._parts.softmax_blocks import add_in_order
 from icpe.settings import setting
+from icpe.threads import blocks, run_parts
 from icpe.train.batch import Batch, Negatives
 
 _EPS = 1e-12  # smallest norm of a vector, as in torch's normalize
@@ -58,11 +60,7 @@ class InBatch(SampledLoss):
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
         """Create the backbone's parameters and the popularity of the items."""
-        if not self.backbone.inner_product:
-            raise ConfigError(
-                f"{self.backbone.label} scores pairs one by one, but in_batch needs the scores of all pairs of a "
-                "batch. Use a backbone with inner products (mf, lightgcn)"
-            )
+        require_inner_product(self, "the scores of all pairs of a batch")
         super().build(train, rng)
         self.register_buffer("log_popularity", log_popularity(train))
 
@@ -94,18 +92,28 @@ def in_batch_softmax(
     with torch.no_grad():
         norms = [one.norm(dim=-1, keepdim=True).clamp_min(_EPS) for one in (users, items)]
         user, item = users / norms[0], items / norms[1]
-        # One matrix is changed in place: logits, then the terms of each user's sum, then the gradient of the logits.
-        matrix = (user @ item.T).div_(temperature).add_(offset)
-        highest = matrix.amax(1)
-        positive = (matrix[places] - highest[places[0]]).double()
-        matrix.sub_(highest[:, None]).exp_().mul_(torch.bincount(places[1], minlength=len(items)).to(matrix))
-        own = matrix[places].double()  # all occurrences of the positive item in the batch
-        total = sum_without_own(matrix, places[0], own) + positive.exp()
-        loss = (torch.log(total) - positive).mean()
-        share = 1 / (total * len(total))
-        matrix.mul_(share.new_zeros(len(users)).index_add_(0, places[0], share).to(matrix)[:, None])
-        matrix.index_put_(places, ((positive.exp() - own) * share - 1 / len(total)).to(matrix), accumulate=True)
-        grads = [matrix @ item / temperature, matrix.T @ user / temperature]
+        counts = torch.bincount(places[1], minlength=len(items)).to(users)
+        losses, user_grads = user.new_empty(len(places[0]), dtype=torch.float64), torch.empty_like(user)
+
+        def block(first: int, last: int) -> Tensor:
+            mine = torch.nonzero((places[0] >= first) & (places[0] < last))[:, 0]
+            at = places[0][mine] - first, places[1][mine]
+            # One matrix changes in place: logits, then the terms of each user's sum, then the gradient of the logits.
+            matrix = (user[first:last] @ item.T).div_(temperature).add_(offset)
+            highest = matrix.amax(1)
+            positive = (matrix[at] - highest[at[0]]).double()
+            matrix.sub_(highest[:, None]).exp_().mul_(counts)
+            own = matrix[at].double()  # all occurrences of the positive item in the batch
+            total = sum_without_own(matrix, at[0], own) + positive.exp()
+            losses[mine] = torch.log(total) - positive
+            share = 1 / (total * len(losses))
+            matrix.mul_(share.new_zeros(last - first).index_add_(0, at[0], share).to(matrix)[:, None])
+            matrix.index_put_(at, ((positive.exp() - own) * share - 1 / len(losses)).to(matrix), accumulate=True)
+            torch.mm(matrix, item, out=user_grads[first:last])
+            return torch.mm(matrix.T, user[first:last])
+
+        item_grads = add_in_order(run_parts(block, blocks(len(users))))
+        grads = [user_grads / temperature, item_grads / temperature]
         for grad, unit, norm in zip(grads, (user, item), norms, strict=True):
             grad.sub_(unit * (grad * unit).sum(-1, keepdim=True)).div_(norm)
-    return with_gradients(loss, grads, [users, items])
+    return with_gradients(losses.mean(), grads, [users, items])

@@ -36,6 +36,7 @@ class Normal(SampledLoss):
     """
 
     name: ClassVar[str] = "normal"
+    shareable: ClassVar[bool] = True
     Settings = NormalSettings
     settings: NormalSettings
 

@@ -8,7 +8,7 @@ import numpy as np
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
 from icpe.ranking.partial import best_of_rows
-from icpe.ranking.tables import ScoreTable
+from icpe.ranking.tables import DotScores, ScoreTable
 from icpe.types import BoolArray, FloatArray, IntArray
 
 _TILE_SCORES = 1 << 20  # 512 users × 2048 items
@@ -71,8 +71,11 @@ class Chunk:
         from icpe.kernels.select import Selection  # late: numba takes a while to import
 
         selection = Selection(len(self.users), n, self.starts, self.hidden, self.allowed)
-        for start, stop in self._tiles(scores.items):
-            wrong = selection.add(scores.block(self.users, start, stop), start)
+        tiles = list(self._tiles(scores.items))
+        one_by_one = (scores.block(self.users, *tile) for tile in tiles)
+        blocks = scores.blocks(self.users, tiles) if isinstance(scores, DotScores) else one_by_one
+        for (start, _), block in zip(tiles, blocks, strict=True):
+            wrong = selection.add(block, start)
             if wrong is not None:
                 raise not_a_number(self.users, *wrong)
         return selection.finish()
@@ -98,6 +101,11 @@ class Chunk:
             stop = min(start + self.tile, items)
             if self.allowed is None or self.allowed[start:stop].any():
                 yield start, stop
+
+
+def chunks_of(users: IntArray, size: int) -> list[IntArray]:
+    """Return the users in groups of ``size``, and the rest. The division does not depend on the number of threads."""
+    return [users[begin : begin + size] for begin in range(0, len(users), size)]
 
 
 def hidden_items(hide: Sequence[Interactions], users: IntArray) -> tuple[IntArray, IntArray]:

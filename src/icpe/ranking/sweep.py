@@ -11,12 +11,14 @@ import numpy as np
 
 from icpe.data.interactions import Interactions
 from icpe.kernels import WORTH_COMPILING
-from icpe.ranking.chunk import Chunk, hidden_items, not_a_number
+from icpe.ranking.chunk import Chunk, chunks_of, hidden_items, not_a_number
 from icpe.ranking.exact import best_exactly, exact_of
 from icpe.ranking.tables import DotScores, ScoreTable, with_bias
+from icpe.threads import in_order
 from icpe.types import FloatArray, IntArray
 
-_SCORES = 1 << 23  # scores computed together: 32 MB
+_SCORES = 1 << 23  # scores of a chunk of users: 32 MB
+_CHUNKS = 16  # chunks in memory, each in another thread
 _SMALL = 1e15  # vectors without larger numbers have products without overflow, hence without NaN
 _OF_A_SIZE = 16  # neighbouring groups of items that have the same size
 
@@ -39,6 +41,16 @@ def item_bias(direction: FloatArray, setting: float) -> FloatArray:
     return (float(setting) * direction.astype(np.float64)).astype(np.float32)
 
 
+def worth_compiling(users: int, items: int, settings: int) -> bool:
+    """Return whether a sweep is so large that :func:`sweep_top_n` uses the compiled loop."""
+    return users * items * settings >= WORTH_COMPILING
+
+
+def users_at_once(items: int) -> int:
+    """Return the number of users in a chunk of :func:`sweep_top_n`."""
+    return max(1, min(512, _SCORES // items))
+
+
 def sweep_top_n(
     scores: ScoreTable,
     users: IntArray,
@@ -48,7 +60,7 @@ def sweep_top_n(
     hide: Sequence[Interactions] = (),
     compiled: bool | None = None,
 ) -> Iterator[SweptLists]:
-    """Yield the lists of each setting in chunks of users.
+    """Return the lists of each setting, one chunk of users after the other.
 
     The lists of a setting are those of :func:`~icpe.ranking.topn.top_n` for ``with_bias(scores, item_bias(direction,
     setting))``.
@@ -64,13 +76,14 @@ def sweep_top_n(
     """
     multiples = np.asarray(settings, np.float64)
     if compiled is None:
-        compiled = len(users) * scores.items * len(multiples) >= WORTH_COMPILING
+        compiled = worth_compiling(len(users), scores.items, len(multiples))
     sweep = _Compiled(scores, direction, n) if compiled else _Sorted(scores, direction, n)
-    rows = max(1, min(512, _SCORES // scores.items))
-    for begin in range(0, len(users), rows):
-        part = users[begin : begin + rows]
+
+    def lists(part: IntArray) -> SweptLists:
         chunk = Chunk(part, *hidden_items(hide, part), None, compiled)
-        yield SweptLists(part, sweep.lists(chunk, multiples))
+        return SweptLists(part, sweep.lists(chunk, multiples))
+
+    return in_order(lists, chunks_of(users, users_at_once(scores.items)), most=_CHUNKS)
 
 
 class _Sorted:

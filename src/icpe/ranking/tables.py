@@ -3,23 +3,24 @@
 All arrays are NumPy float32. A table is a snapshot of the model: create a new one after a training step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from icpe.types import FloatArray, IntArray
+
+if TYPE_CHECKING:  # lists from saved vectors need no torch, and importing it takes a second
+    from torch import Tensor
 
 TILE_SIZE = 2**20  # numbers in a broadcast tile of PairScores: 4 MB in float32, and every layer of a network needs more
 ITEMS_AT_ONCE = 2048  # for NeuMFScores, so that the output of a layer stays in the cache for the next one
 
 
 class ScoreTable(Protocol):
-    """Scores of all users for all items, computed block by block.
+    """Scores of all users for all items, computed block by block. Several threads ask for blocks at the same time.
 
     Lists do not depend on the division into blocks if a score does not depend on its block, or if the table holds inner
     products. Ranking computes the best inner products again in a fixed order of summation.
@@ -37,8 +38,10 @@ class ScoreTable(Protocol):
         """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
 
 
-def to_numpy(values: Tensor) -> FloatArray:
+def to_numpy(values: "Tensor") -> FloatArray:
     """Tensor as a contiguous float32 array. It shares memory with a tensor that already is one."""
+    import torch
+
     array: FloatArray = values.detach().to("cpu", torch.float32).contiguous().numpy()
     return array
 
@@ -97,11 +100,23 @@ class DotScores:
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
-        # NumPy's BLAS instead of torch's: it is twice as fast where the inner dimension is as short as an embedding.
-        scores: FloatArray = self.user_vectors[users] @ self.item_vectors[start:stop].T
-        if self.item_bias is not None:
-            scores += self.item_bias[start:stop]
-        return scores
+        return next(self.blocks(users, [(start, stop)]))
+
+    def blocks(self, users: IntArray, tiles: Iterable[tuple[int, int]]) -> Iterator[FloatArray]:
+        """Yield :meth:`block` of each tile of items. A block is valid until the next one, which takes its memory."""
+        rows = self.user_vectors[users]
+        memory = np.empty(0, np.result_type(rows, self.item_vectors))
+        for start, stop in tiles:
+            size = len(rows) * (stop - start)
+            if size > len(memory):
+                # New memory is slow for the first time, the more so while other threads ask for some.
+                memory = np.empty(size, memory.dtype)
+            scores: FloatArray = memory[:size].reshape(len(rows), stop - start)
+            # NumPy's BLAS instead of torch's: it is twice as fast where the inner dimension is that of an embedding.
+            np.matmul(rows, self.item_vectors[start:stop].T, out=scores)
+            if self.item_bias is not None:
+                scores += self.item_bias[start:stop]
+            yield scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +222,22 @@ def with_bias(table: ScoreTable, item_bias: FloatArray) -> ScoreTable:
     return BiasedScores(table, item_bias)
 
 
+def of_users(table: ScoreTable, take: Callable[[FloatArray], FloatArray]) -> ScoreTable:
+    """Table of other users: ``take`` turns what the table has for each of its users into that for the other ones.
+
+    Raises:
+        TypeError: the table does not hold such rows.
+    """
+    if isinstance(table, DotScores):
+        return table.changed(user_vectors=take(table.user_vectors))
+    if isinstance(table, BiasedScores):
+        return replace(table, table=of_users(table.table, take))
+    if isinstance(table, NeuMFScores):
+        linear = table.linear.changed(user_vectors=take(table.linear.user_vectors))
+        return replace(table, linear=linear, user_hidden=take(table.user_hidden))
+    raise TypeError(f"{type(table).__name__} has no rows of users")
+
+
 class PairScores:
     """Scores of any backbone, computed pair by pair in tiles that bound the memory.
 
@@ -219,9 +250,9 @@ class PairScores:
 
     def __init__(
         self,
-        score: Callable[[Tensor, Tensor], Tensor],
-        z_user: Tensor,
-        z_item: Tensor,
+        score: "Callable[[Tensor, Tensor], Tensor]",
+        z_user: "Tensor",
+        z_item: "Tensor",
         tile_size: int = TILE_SIZE,
     ) -> None:
         self._score, self._tile_size = score, tile_size
@@ -232,6 +263,8 @@ class PairScores:
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        import torch
+
         z_item = self._z_item[start:stop]
         z_user = self._z_user[torch.as_tensor(users, dtype=torch.int64, device=self._z_user.device)]
         scores = np.empty((len(z_user), len(z_item)), np.float32)
@@ -278,6 +311,8 @@ class NeuMFScores:
 
     def block(self, users: IntArray, start: int, stop: int) -> FloatArray:
         """Scores of these users for items ``start`` to ``stop``, float32 [len(users), stop - start]."""
+        import torch
+
         scores = np.empty((len(users), stop - start), np.float32)
         user_hidden = torch.from_numpy(self.user_hidden[users])
         item_hidden = torch.from_numpy(self.item_hidden)
@@ -296,9 +331,11 @@ class NeuMFScores:
 
 
 def _tower(
-    of_user: Tensor, of_items: Tensor, layers: Sequence[tuple[Tensor, Tensor]], tiles: Sequence[Tensor]
-) -> Tensor:
+    of_user: "Tensor", of_items: "Tensor", layers: "Sequence[tuple[Tensor, Tensor]]", tiles: "Sequence[Tensor]"
+) -> "Tensor":
     """Last hidden layer of one user with each of several items. All layers are written to ``tiles``."""
+    import torch
+
     # torch instead of NumPy: it adds the bias while it multiplies, and its ReLU is faster.
     hidden = torch.add(of_items, of_user, out=tiles[0]).relu_()
     for (weight, bias), tile in zip(layers, tiles[1:], strict=True):

@@ -1,7 +1,8 @@
 """Exact top-n over all items, in chunks of users and tiles of items.
 
 The full table of scores is never held in memory: for each chunk of users, tiles of items are scored one after the
-other, and only the best items are kept. The lists depend on the scores alone, not on this division.
+other, and only the best items are kept. Threads rank the chunks. The lists depend on the scores alone, neither on this
+division nor on the number of threads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,10 +13,11 @@ import numpy as np
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
 from icpe.kernels import WORTH_COMPILING
-from icpe.ranking.chunk import Blocks, Chunk, hidden_items
+from icpe.ranking.chunk import Blocks, Chunk, chunks_of, hidden_items
 from icpe.ranking.exact import best_exactly, exact_of
 from icpe.ranking.lists import Lists
 from icpe.ranking.tables import ScoreTable
+from icpe.threads import in_order
 from icpe.types import BoolArray, IntArray
 
 _COPIES = 4  # a model may need a few arrays of the size of a block to compute it
@@ -42,7 +44,7 @@ def top_n(
         n: length of the lists.
         hide: logs in the codes of the table whose pairs must not be listed, for example the training part.
         allow: item codes to which the lists are restricted, or a mask, bool [items]; None for all items.
-        memory_mb: limit of the working memory, in addition to the lists and the table.
+        memory_mb: limit of the working memory of all threads, in addition to the lists and the table.
         blocks: how the work is divided. It does not change the lists.
 
     Raises:
@@ -83,12 +85,15 @@ def _stream(
 ) -> Iterator[Lists]:
     compiled = bool(blocks.compiled)
     width = min(blocks.items, scores.items) if compiled else scores.items
-    rows = max(1, min(blocks.users, memory // (4 * _COPIES * (width + n))))
+    of_user = 4 * _COPIES * (width + n)  # bytes
+    size = max(1, min(blocks.users, len(users), memory // of_user))
     exact = exact_of(scores, compiled)
-    for begin in range(0, len(users), rows):
-        part = users[begin : begin + rows]
+
+    def lists(part: IntArray) -> Lists:
         chunk = Chunk(part, *hidden_items(hide, part), allowed, compiled, blocks.items)
-        yield Lists(part, *(chunk.best(scores, n) if exact is None else best_exactly(chunk, scores, exact, n)))
+        return Lists(part, *(chunk.best(scores, n) if exact is None else best_exactly(chunk, scores, exact, n)))
+
+    return in_order(lists, chunks_of(users, size), most=max(1, memory // (of_user * size)))
 
 
 def _check(scores: ScoreTable, n: int, hide: Sequence[Interactions], memory_mb: int) -> None:

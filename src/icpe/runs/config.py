@@ -56,6 +56,7 @@ class RunConfig:
         evaluate: ``n``, the list lengths.
         start: the earlier run that this one builds on, see :mod:`icpe.runs.origin`; empty if it starts from scratch.
         plugins: Python files with further backbones and methods. They are not written to the file.
+        opened: what :meth:`read_data` would return, if the data were read already; they are not written to the file.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class RunConfig:
     evaluate: dict[str, Any] = field(default_factory=dict)
     start: dict[str, Any] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
+    opened: Interactions | Parts | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def read(cls, path: Path) -> "RunConfig":
@@ -110,6 +112,13 @@ class RunConfig:
 
         A refit has all parts together as its training part.
         """
+        found = self.read_data(progress) if self.opened is None else self.opened
+        if isinstance(found, Parts):
+            return found
+        return everything(found) if self._is_refit else self._cut(found)
+
+    def read_data(self, progress: bool = False) -> Interactions | Parts:
+        """Return what the section ``[data]`` describes: a log, or the parts that the user gives."""
         for name in self.data:
             if name not in _DATA:
                 raise unknown_name("setting of [data]", name, _DATA)
@@ -122,14 +131,25 @@ class RunConfig:
             raise ConfigError(
                 f"both DATA ({source}) and a given training part ({parts['train']}); name only one of them"
             )
-        refit = "refit_of" in self.start
         if parts["train"] is not None:
             files = [file for file in parts.values() if file is not None]
-            return everything(Interactions.read(files, **options)) if refit else given(*parts.values(), **options)
+            return Interactions.read(files, **options) if self._is_refit else given(*parts.values(), **options)
         if source is None:
             raise ConfigError("no data: name a file, a folder or a data set, or pass --train, --valid and --test")
-        log = open_log(source, data_dir, k_core=k_core, progress=progress, **options)
-        return everything(log) if refit else self._cut(log)
+        return open_log(source, data_dir, k_core=k_core, progress=progress, **options)
+
+    @property
+    def _is_refit(self) -> bool:
+        return "refit_of" in self.start
+
+    def portable(self) -> "RunConfig":
+        """Return a copy that means the same in another folder: paths are absolute, and the preset is filled in."""
+        data = {key: _with_absolute_path(key, value) for key, value in self.data.items()}
+        return replace(self.expanded(), data=data)
+
+    def with_data(self, opened: Interactions | Parts | None) -> "RunConfig":
+        """Return a copy for a machine to which the data have come, and with them the plugins; None changes nothing."""
+        return self if opened is None else replace(self, opened=opened, plugins=())
 
     def _cut(self, log: Interactions) -> Parts:
         settings = dict(self.split)

@@ -12,9 +12,10 @@ from icpe.errors import ConfigError, DataError, IcpeError
 from icpe.files import lock_folder, remove_leftovers, write_together
 from icpe.files.atomic import Writer, as_json, disk_errors, text_writer
 from icpe.files.manifest import file_entry
-from icpe.recommender.store import FRONT, SETTINGS
+from icpe.recommender.saved_log import FRONT, SETTINGS
 from icpe.runs.earlier_versions import upgraded
 from icpe.runs.measure import without_nan
+from icpe.shards import first, wait
 from icpe.train import Trainer, load_checkpoint, save_checkpoint
 from icpe.train.checkpoint import STATE, saved_identity
 
@@ -42,6 +43,9 @@ class RunFolder:
         Raises:
             ConfigError: another process works in the folder, or it contains a run and neither resume nor force is set.
         """
+        if not first():  # the lock of the first process is that of the whole group
+            yield
+            return
         self.refuse_existing(resume, force)
         with lock_folder(self.path):
             self.refuse_existing(resume, force)  # another process may have finished in between
@@ -49,7 +53,7 @@ class RunFolder:
 
     def refuse_existing(self, resume: bool, force: bool) -> None:
         """Raise a ConfigError if the folder contains a run and neither resume nor force is set."""
-        if (self.path / CONFIG).exists() and not (resume or force):
+        if first() and (self.path / CONFIG).exists() and not (resume or force):
             raise ConfigError(
                 f"{self.path} holds a run already; go on with --resume, replace it with --force, "
                 "or choose another folder"
@@ -78,6 +82,12 @@ class RunFolder:
             DataError: the checkpoint is damaged or belongs to another run.
         """
         curve = self._restore(trainer, identity) if resume else None
+        if first():
+            self._begin(config, split, curve)
+        wait()
+
+    def _begin(self, config: str, split: Mapping[str, Any], curve: bytes | None) -> None:
+        """Write configuration and split, and the curve up to the checkpoint; None stands for a new run."""
         # Without a checkpoint the old model must go: beside a new configuration it would look like that of this run.
         stale = [*_RESULTS, SETTINGS] if curve is None else []
         writers: dict[str, Writer] = {
@@ -102,9 +112,10 @@ class RunFolder:
 
     def save(self, trainer: Trainer, identity: dict[str, Any]) -> None:
         """Write a checkpoint."""
-        self._check_exists()
-        curve = file_entry(self.path / CURVE)
-        save_checkpoint(self.checkpoint, trainer.tensors(), trainer.record(), identity, curve)
+        if first():
+            self._check_exists()
+        curve = file_entry(self.path / CURVE) if first() else None
+        save_checkpoint(self.checkpoint, trainer.tensors(), trainer.record(), identity, curve, trainer.pieces())
 
     def finish(self, writers: Mapping[str, Writer], result: dict[str, Any]) -> None:
         """Write the model and the results of the finished run, all at once."""
@@ -124,7 +135,8 @@ class RunFolder:
     def _restore(self, trainer: Trainer, identity: dict[str, Any]) -> bytes | None:
         """Restore the trainer from the checkpoint and return the curve so far, or None without a checkpoint."""
         # The identity in the checkpoint went through JSON, where tuples became lists, so this one must too.
-        found = load_checkpoint(self.checkpoint, json.loads(json.dumps(identity)), _upgraded_identity)
+        wanted = json.loads(json.dumps(identity))
+        found = load_checkpoint(self.checkpoint, wanted, _upgraded_identity, trainer.pieces())
         if found is None:
             if (self.path / RESULT).exists():
                 raise DataError(

@@ -15,6 +15,7 @@ from icpe.methods import Method
 from icpe.recommender.evaluation import front_on_test
 from icpe.recommender.fitting import finished_model
 from icpe.recommender.model import Model
+from icpe.recommender.parameters import write_parameters
 from icpe.recommender.store import model_writers
 from icpe.recommender.validation import validator
 from icpe.runs.config import RunConfig
@@ -22,6 +23,8 @@ from icpe.runs.earlier_versions import is_earlier, with_earlier_defaults
 from icpe.runs.folder import PER_USER, TEST_FRONT, RunFolder, without_none
 from icpe.runs.measure import evaluations, front_summary, without_nan
 from icpe.runs.origin import Origin, origin_of, recorded_start
+from icpe.runs.together import agreed_after_step, check_group, check_same_data
+from icpe.shards import current, first
 from icpe.split import Parts
 from icpe.train import Trainer
 from icpe.train.limits import check_lengths
@@ -74,7 +77,9 @@ class Run:
             self.config = _with_earlier_defaults(self.config)
         # This reports mistakes in the settings before the log is read, which can take long.
         method, settings, depths = self.config.prepare()
-        parts = self.config.open_parts(progress=True)
+        check_group(method, self.config)
+        parts = self.config.open_parts(progress=first())
+        check_same_data(parts)
         check_lengths(depths, len(parts.train.items))
         found = validator(parts.train, parts.valid, settings)
         trainer = Trainer(method, parts.train, self.config.seed, settings, found)
@@ -112,16 +117,19 @@ class Run:
         if self.on_evaluation is not None:
             self.on_evaluation(record)
         if self._files is not None:
-            self._files.append(record)
+            if first():
+                self._files.append(record)
             self._save(trainer, identity)
 
     def _after_step(self, trainer: Trainer, identity: dict[str, Any], position: Position, origin: Origin) -> None:
         origin.after_step(trainer)
         if self.on_step is not None:
             self.on_step(position, trainer.steps)
-        if self._interrupted or time.monotonic() - self._saved > self.save_every:
+        due = time.monotonic() - self._saved > self.save_every
+        due, interrupted = agreed_after_step(position.step, due, self._interrupted)
+        if interrupted or due:
             self._save(trainer, identity)
-        if self._interrupted:
+        if interrupted:
             raise KeyboardInterrupt
 
     def _save(self, trainer: Trainer, identity: dict[str, Any]) -> None:
@@ -137,7 +145,7 @@ class Run:
             return
 
         def interrupt(number: int, frame: Any) -> None:
-            if self._interrupted:
+            if self._interrupted and current() is None:  # torchrun repeats the signal, and all processes stop together
                 raise KeyboardInterrupt
             self._interrupted = True
 
@@ -181,7 +189,10 @@ class Run:
             **{name: without_nan(found.values) for name, found in measured.items()},
             **({} if front is None else {"front": front_summary(front)}),
         }
-        if self._files is not None:
+        if self._files is not None and not first():
+            self._save(trainer, identity)
+            write_parameters(model.method)
+        elif self._files is not None:
             writers: dict[str, Writer] = model_writers(model)
             if "test" in measured and (users := measured["test"].per_user) is not None:
                 writers[PER_USER] = users.write_parquet

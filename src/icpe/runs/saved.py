@@ -13,7 +13,8 @@ from icpe.recommender.dial import Wish
 from icpe.recommender.evaluation import front_on_test
 from icpe.recommender.front import SETTING, Front
 from icpe.recommender.model import Model
-from icpe.recommender.store import SETTINGS, model_writers, settings_writer, training_data_hash
+from icpe.recommender.saved_log import SETTINGS
+from icpe.recommender.store import model_writers, settings_writer, training_data_hash
 from icpe.runs.config import RunConfig
 from icpe.runs.folder import CONFIG, PER_USER, RECORDS, RESULT, SPLIT, TEST_FRONT
 from icpe.runs.load import load

@@ -10,6 +10,7 @@ import psutil
 
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError
+from icpe.shards import current
 from icpe.train.method import TrainingMethod
 from icpe.train.sampling import STEPS_PER_BLOCK
 from icpe.train.settings import TrainSettings
@@ -36,8 +37,10 @@ def memory_needs(
     optimizer = settings.optimizer or method.backbone.default_optimizer
     # On other devices than the CPU, only the initial values are certain to be in main memory.
     copies = 1 + _MOMENTS[optimizer] + validates if settings.device == "cpu" else 1
+    group = current()
+    share = 1.0 if group is None else group.on_machine / group.size
     needs = {
-        f"backbone.{name}": size
+        f"backbone.{name}": round(size * share)
         for name, size in method.backbone.memory_needs(len(train.users), len(train.items), copies).items()
     }
     negatives, positives = method.negatives, min(settings.batch_size, len(train))

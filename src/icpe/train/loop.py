@@ -4,8 +4,7 @@ It knows no particular method and writes no files.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -13,14 +12,18 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
+from icpe.backbones.rows import share_of
 from icpe.data.interactions import Interactions
 from icpe.errors import IcpeError
 from icpe.rng import random_keys, stream
+from icpe.shards import current
+from icpe.threads import libraries_alone
 from icpe.train.abilities import CustomSampling, Diagnostics, OnPlateau, RankingChoice, Refresh
 from icpe.train.batch import Batch, SampledBatch
 from icpe.train.limits import check_memory
 from icpe.train.method import TrainingMethod
 from icpe.train.optimizer import Optimizer
+from icpe.train.pieces import Piece
 from icpe.train.sampling import Sampler
 from icpe.train.settings import TrainSettings
 
@@ -145,7 +148,7 @@ class Trainer:
             self._validate_and_decide(on_evaluation, last=True)  # nothing to train: validate once
         elif self.validate_first and self._validate is not None and not self.position.validated:
             self._validate_and_decide(on_evaluation, last=False)
-        with _threads(None if self.method.backbone.parallel else 1):
+        with libraries_alone():
             while not self.position.done:
                 self._run_epoch(on_step, on_evaluation)
         if self._best:
@@ -184,6 +187,13 @@ class Trainer:
         best = {f"best.{name}": value for name, value in self._best.items()}
         return {**state, **best, **{f"opt.{name}": value for name, value in self._optimizer.tensors().items()}}
 
+    def pieces(self) -> dict[str, Piece]:
+        """Return which part of each of :meth:`tensors` this process holds; of all others it holds the whole."""
+        shares = {name: share_of(parameter) for name, parameter in self.method.named_parameters()}
+        tables = {name: Piece.of(share) for name, share in shares.items() if share is not None}
+        state = {f"{kind}.{name}": piece for kind in ("now", "best") for name, piece in tables.items()}
+        return {**state, **{f"opt.{name}": piece for name, piece in self._optimizer.pieces().items()}}
+
     def record(self) -> dict[str, Any]:
         """Return the position as plain values. None stands for infinity, which JSON does not have."""
         values = asdict(self.position)
@@ -214,6 +224,7 @@ class Trainer:
         if isinstance(method, Refresh) and method.refresh_due(step, self._sampler.steps):
             self._optimizer.settle()
             method.refresh(step, self._seed)
+            self._agree()
         with self._optimizer.reading_rows():
             loss = self.method.loss(batch, self._dropout_stream())
             value = float(loss.detach())
@@ -228,6 +239,13 @@ class Trainer:
         self.position.loss_sum += value
         self.position.loss_steps += 1
 
+    def _agree(self) -> None:
+        """Let all processes have the same values of what they do not share."""
+        group = current()
+        if group is not None:
+            tensors = (*self.method.parameters(), *self.method.buffers())
+            group.same(tensor for tensor in tensors if share_of(tensor) is None)
+
     def _dropout_stream(self) -> torch.Generator:
         # Each step has its own seed, derived from the seed of the run, so a resumed run needs no saved generator.
         block, place = divmod(self.position.step, _STEPS_PER_BLOCK)
@@ -239,6 +257,7 @@ class Trainer:
     def _evaluate(self) -> dict[str, Any]:
         position = self.position
         self._optimizer.settle()
+        self._agree()
         record: dict[str, Any] = {
             "step": position.step,
             "epoch": position.step / self._sampler.steps,
@@ -283,14 +302,3 @@ class Trainer:
         found, best = max(tried, key=lambda one: one[0].value)  # the first one in a tie
         method.choose_ranking(**best)
         return found
-
-
-@contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    """Set the number of torch threads for as long as the context lasts. None changes nothing."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

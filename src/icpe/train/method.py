@@ -54,12 +54,15 @@ class TrainingMethod(nn.Module, ABC):
         label: name in tables and figures. The default is the name of the class.
         Settings: declaration of the settings.
         presets: named collections of settings, such as those of the paper.
+        shareable: whether several processes can train it together, each with a share of the rows of all tables. Its
+            loss then reads rows with ``backbone.rows`` and ``take_rows`` only. A subclass does not inherit it.
         settings: the values in effect.
         backbone: the model to train.
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
+    shareable: ClassVar[bool] = False
     Settings: ClassVar[type[MethodSettings]] = MethodSettings
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     settings: MethodSettings

@@ -5,11 +5,14 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor, nn
 
-from icpe.backbones.rows import read_through
+from icpe.backbones.rows import read_through, share_of
 from icpe.errors import IcpeError
 from icpe.train.method import TrainingMethod
-from icpe.train.row_optimizer import RowAdam, RowOptimizer, RowRMSprop, RowTable
+from icpe.train.pieces import Piece
+from icpe.train.row_optimizer import RowAdam, RowOptimizer, RowRMSprop, row_table
 from icpe.train.small_optimizer import SmallOptimizer
+
+_MOMENTS = ("exp_avg", "exp_avg_sq", "square_avg")  # what the optimisers of torch keep for each number
 
 
 class Optimizer:
@@ -26,7 +29,7 @@ class Optimizer:
         self._name, self._lr = name, lr
         self._rows: RowOptimizer = RowRMSprop(lr) if name == "rmsprop" else RowAdam(lr)
         by_row = [table for side in method.row_tables() for table in side] if device.type == "cpu" else []
-        self._tables = {number: RowTable(table, self._rows) for number, table in enumerate(by_row)}
+        self._tables = {number: row_table(table, self._rows) for number, table in enumerate(by_row)}
         self._names = {id(parameter): name for name, parameter in method.named_parameters()}
         mine = {id(table) for table in by_row}
         rest = [parameter for parameter in method.parameters() if id(parameter) not in mine]
@@ -67,6 +70,18 @@ class Optimizer:
             for number, entry in self._dense.state_dict()["state"].items():
                 state |= {f"dense.{number}.{key}": value for key, value in entry.items()}
         return state
+
+    def pieces(self) -> dict[str, Piece]:
+        """Return which part of each tensor this process holds, for tables whose rows are divided among processes."""
+        found: dict[str, Piece] = {f"small.{name}": piece for name, piece in self._small.pieces().items()}
+        for number, table in self._tables.items():
+            if (share := share_of(table.parameter)) is not None:
+                found |= {f"table.{number}.{name}": Piece.of(share) for name in ("last", "moments")}
+        groups = [] if self._dense is None else self._dense.param_groups
+        for number, parameter in enumerate(one for group in groups for one in group["params"]):
+            if (share := share_of(parameter)) is not None:
+                found |= {f"dense.{number}.{name}": Piece.of(share) for name in _MOMENTS}
+        return found
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Restore the state that :meth:`tensors` returned."""

@@ -14,7 +14,10 @@ import torch
 from torch import Tensor
 
 from icpe.backbones.rows import RowParameter
-from icpe.kernels.rows import adam_settle, adam_step, adam_take, rmsprop_step, take
+from icpe.errors import IcpeError
+from icpe.kernels.rows import adam_settle, adam_step, adam_take, record, rmsprop_step, take
+from icpe.shards import Share
+from icpe.threads import run_parts, stretches
 from icpe.types import FloatArray, IntArray
 
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
@@ -46,14 +49,18 @@ class RowTable:
     def take(self, rows: Tensor) -> Tensor:
         """Return an up-to-date copy of rows, int [...] → [..., dim]. :meth:`step` uses its gradient."""
         codes: IntArray = rows.reshape(-1).numpy()
-        dim = self.parameter.shape[1]
-        copy = torch.empty(len(codes), dim, dtype=self.parameter.dtype)
+        copy = self._fetch(codes).view(*rows.shape, self.parameter.shape[1]).requires_grad_(torch.is_grad_enabled())
+        self._taken.append((codes, copy))
+        return copy
+
+    def _fetch(self, codes: IntArray) -> Tensor:
+        """Return an up-to-date copy of rows and record that they were read, int [n] → [n, dim]."""
+        copy = torch.empty(len(codes), self.parameter.shape[1], dtype=self.parameter.dtype)
         begin, self._places = self._places, self._places + len(codes)
         if self._places > len(self.earlier):
             self.earlier = np.concatenate([self.earlier[:begin], np.empty(2 * len(codes), np.int32)])
+        record(codes, self.latest, self.earlier, begin)
         self._optimizer.fetch(self, codes, copy.numpy(), begin)
-        copy = copy.view(*rows.shape, dim).requires_grad_(torch.is_grad_enabled())
-        self._taken.append((codes, copy))
         return copy
 
     def step(self) -> None:
@@ -61,11 +68,15 @@ class RowTable:
         if not self._taken:
             return
         rows = [codes for codes, _ in self._taken]
-        grads = [_gradient(copy) for _, copy in self._taken]
+        grads = self._gradients()
         if len(rows) > 1:
             rows, grads = [np.concatenate(rows)], [np.concatenate(grads)]
         self._optimizer.apply(self, rows[0], grads[0])
         self._taken, self._places = [], 0
+
+    def _gradients(self) -> list[FloatArray]:
+        """Return the gradients of the rows read since the last step."""
+        return [_gradient(copy) for _, copy in self._taken]
 
     def add_to_dense_gradient(self) -> None:
         """Add the gradients of the rows read in this step to the dense gradient of the parameter."""
@@ -76,6 +87,50 @@ class RowTable:
                 flat = copy.grad.reshape(-1, copy.shape[-1])
                 self.parameter.grad.index_add_(0, torch.from_numpy(rows).to(torch.int64), flat)
         self._taken, self._places = [], 0
+
+
+class SharedRowTable(RowTable):
+    """The rows that this process holds of a table whose rows are divided among processes.
+
+    All processes read the same rows and compute the same gradients, and each takes the steps of its own rows. The
+    gradients of a row are summed in the same order as in one process, so that the numbers have the same bits.
+    """
+
+    def __init__(self, parameter: RowParameter, optimizer: "RowOptimizer", share: Share) -> None:
+        super().__init__(parameter, optimizer)
+        self._share = share
+        self._mine: list[IntArray] = []
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Return an up-to-date copy of rows of all processes, int [...] → [..., dim]."""
+        codes: IntArray = rows.reshape(-1).numpy()
+        mine = self._share.own(codes)
+        own = codes[mine] - self._share.first
+        self._fetch(own)
+        distinct, place = np.unique(codes, return_inverse=True)
+        wanted = distinct[self._share.own(distinct)] - self._share.first
+        found = self._share.spread(torch.from_numpy(self.array[wanted]), distinct)
+        copy = found[torch.from_numpy(place)].view(*rows.shape, found.shape[1])
+        copy.requires_grad_(torch.is_grad_enabled())
+        self._taken.append((own, copy))
+        self._mine.append(mine)
+        return copy
+
+    def _gradients(self) -> list[FloatArray]:
+        """Return the gradients of the rows of this process."""
+        found = [grads[mine] for grads, mine in zip(super()._gradients(), self._mine, strict=True)]
+        self._mine = []
+        return found
+
+    def add_to_dense_gradient(self) -> None:
+        """Refuse, because the loss has read only the rows of this process."""
+        raise IcpeError("the loss reads a table as a whole, but processes share its rows; train without torchrun")
+
+
+def row_table(parameter: RowParameter, optimizer: "RowOptimizer") -> RowTable:
+    """Return the state of a table that is trained row by row."""
+    share = parameter.share
+    return RowTable(parameter, optimizer) if share is None else SharedRowTable(parameter, optimizer, share)
 
 
 def _gradient(copy: Tensor) -> FloatArray:
@@ -98,7 +153,7 @@ class RowOptimizer(ABC):
 
     @abstractmethod
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy up-to-date rows to ``out`` [n, dim] and record at positions from ``begin`` on that they were read."""
+        """Copy up-to-date rows to ``out`` [n, dim]. They were recorded as read at the positions from ``begin`` on."""
 
     @abstractmethod
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
@@ -140,21 +195,24 @@ class RowAdam(RowOptimizer):
         self._series[max(0, self.now - _WINDOW) : self.now] += self._powers[-self.now :] * correction
 
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy up-to-date rows to ``out`` [n, dim] and record at positions from ``begin`` on that they were read."""
+        """Copy up-to-date rows to ``out`` [n, dim]. They were recorded as read at the positions from ``begin`` on."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
-        places = (table.latest, table.earlier, begin)
-        adam_take(*state, rows, out, *places, self.now, self._series, self.lr, self._eps)
+        shared = (*state, rows, out, table.earlier, begin, self.now, self._series, self.lr, self._eps)
+        owners = len(stretches(len(rows)))
+        run_parts(adam_take, [(*shared, owner, owners) for owner in range(owners)])
 
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
         """Take one step on rows that were read, with gradients [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
-        adam_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, BETA1, BETA2, EPS)
+        shared = (*state, rows, grads, table.latest, table.earlier, self.now, self.lr, BETA1, BETA2, EPS)
+        run_parts(adam_step, [(*shared, *part) for part in stretches(len(rows))])
 
     def settle(self, table: RowTable) -> None:
         """Bring all rows up to date, which is necessary before a validation."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         logs = math.log(BETA1), math.log(BETA2)
-        adam_settle(*state, self.now, self._series, self.lr, *logs, self._eps)
+        shared = (*state, self.now, self._series, self.lr, *logs, self._eps)
+        run_parts(adam_settle, [(*shared, *part) for part in stretches(len(table.array))])
 
     @property
     def _eps(self) -> float:
@@ -178,12 +236,13 @@ class RowRMSprop(RowOptimizer):
 
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
         """Copy rows to ``out`` [n, dim]. They are up to date, because rows without a gradient do not move."""
-        take(table.array, rows, out, table.latest, table.earlier, begin)
+        run_parts(take, [(table.array, rows, out, *part) for part in stretches(len(rows))])
 
     def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
         """Take one step on rows that were read, with gradients [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
-        rmsprop_step(*state, rows, grads, table.latest, table.earlier, self.now, self.lr, ALPHA, EPS)
+        shared = (*state, rows, grads, table.latest, table.earlier, self.now, self.lr, ALPHA, EPS)
+        run_parts(rmsprop_step, [(*shared, *part) for part in stretches(len(rows))])
 
     def settle(self, table: RowTable) -> None:
         """Do nothing, because all rows are always up to date."""

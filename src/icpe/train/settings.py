@@ -1,5 +1,6 @@
 """Settings of the training loop."""
 
+import os
 from typing import Any, Literal, Self
 
 import torch
@@ -7,6 +8,7 @@ from pydantic import model_validator
 
 from icpe.errors import ConfigError
 from icpe.settings import Settings, setting
+from icpe.shards import current
 
 
 class TrainSettings(Settings):
@@ -61,6 +63,8 @@ class TrainSettings(Settings):
         name = self.device
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        if name == "cuda" and current() is not None:
+            name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"  # each process of torchrun has a card of its own
         try:
             device = torch.device(name)
             torch.zeros(1, device=device).tolist()  # the device "meta" exists but holds no numbers

@@ -1,11 +1,14 @@
-"""Adam and RMSprop for small parameters on the CPU, for which the optimisers of torch have too much overhead."""
+"""Optimisers for small tasks, for which those of torch have too much overhead."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
+from icpe.backbones.rows import share_of
 from icpe.kernels.rows import adam_all, rmsprop_all
+from icpe.train.pieces import Piece
 from icpe.train.row_optimizer import ALPHA, BETA1, BETA2, EPS
 
 LARGEST = 2**16  # number of values in a parameter above which the fused form of torch is as fast
@@ -33,7 +36,10 @@ class SmallOptimizer:
     def suits(parameter: nn.Parameter) -> bool:
         """Return whether this optimiser can train a parameter."""
         plain = parameter.device.type == "cpu" and parameter.dtype in (torch.float32, torch.float64)
-        return plain and parameter.numel() <= LARGEST and parameter.is_contiguous()
+        # The size of the whole table decides, so that every number of processes has the same arithmetic.
+        share = share_of(parameter)
+        size = parameter.numel() if share is None else share.rows * parameter.shape[1]
+        return plain and size <= LARGEST and parameter.is_contiguous()
 
     def step(self) -> None:
         """Take one step along the gradients and clear them."""
@@ -54,8 +60,59 @@ class SmallOptimizer:
         moments = {f"moments.{number}": one for number, one in enumerate(self._moments)}
         return {"steps": torch.tensor(self._steps), **moments}
 
+    def pieces(self) -> dict[str, Piece]:
+        """Return which part of each tensor this process holds, for parameters with rows of several processes."""
+        found = ((number, one, share_of(one)) for number, one in enumerate(self._parameters))
+        return {
+            f"moments.{number}": Piece.of(share, axis=1, width=one.shape[1])
+            for number, one, share in found
+            if share is not None
+        }
+
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Restore the state that :meth:`tensors` returned."""
         self._steps = tensors["steps"].tolist()
         for number, one in enumerate(self._moments):
             one.copy_(tensors[f"moments.{number}"])
+
+
+class Adam:
+    """Adam with the same bits as ``torch.optim.Adam``, for tensors that a method trains on its own.
+
+    Creating an optimiser of torch imports its compiler, which takes almost a second although nothing is compiled. This
+    class calls the function behind it.
+
+    Args:
+        tensors: tensors that require a gradient.
+        lr: learning rate.
+        fused: whether to use the fused form of torch, which rounds differently.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor], lr: float, fused: bool = False) -> None:
+        self._tensors, self._lr, self._fused = list(tensors), lr, fused
+        self._means, self._squares = ([torch.zeros_like(one) for one in tensors] for _ in range(2))
+        self._steps = [torch.zeros((), device=one.device if fused else "cpu") for one in tensors]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Take one step along the gradients, which every tensor must have, and clear them."""
+        grads = [one.grad for one in self._tensors if one.grad is not None]
+        adam(
+            self._tensors,
+            grads,
+            self._means,
+            self._squares,
+            [],
+            self._steps,
+            foreach=False,
+            fused=self._fused,
+            amsgrad=False,
+            beta1=BETA1,
+            beta2=BETA2,
+            lr=self._lr,
+            weight_decay=0.0,
+            eps=EPS,
+            maximize=False,
+        )
+        for one in self._tensors:
+            one.grad = None

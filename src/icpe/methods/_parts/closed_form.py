@@ -26,11 +26,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from icpe.methods._parts.precomputed_gradient import with_gradients
+from icpe.methods._parts.softmax_blocks import NEVER, softmax_of_groups, softmax_of_rows
+from icpe.threads import blocks, run_parts
 from icpe.types import FloatArray
 
 ENABLED = True  # with False torch computes everything, which helps to compare the two or to find an error
-_EPS = 1e-12  # smallest norm of a row, as in torch.nn.functional.normalize
-_NEVER = -1e30  # logit with probability 0; it is finite, because a row may contain no other logits
 
 
 class Offset(Protocol):
@@ -75,7 +75,7 @@ def bce_on_rows(
     from icpe.kernels.losses import bce
 
     rows, grads = _arrays(users, items, offset, weight, user_weight)
-    value = bce(*rows, scale, neg_weight, reg, *grads)  # type: ignore[call-arg]
+    value = sum(run_parts(bce, [(*rows, scale, neg_weight, reg, *grads, *part) for part in blocks(len(users))]))
     return _with_gradients(value, users, items, offset, grads)
 
 
@@ -94,7 +94,7 @@ def bpr_on_rows(
     from icpe.kernels.losses import bpr
 
     rows, grads = _arrays(users, items, offset, weight, user_weight)
-    value = bpr(*rows, scale, reg, *grads)  # type: ignore[call-arg]
+    value = sum(run_parts(bpr, [(*rows, scale, reg, *grads, *part) for part in blocks(len(users))]))
     return _with_gradients(value, users, items, offset, grads)
 
 
@@ -118,36 +118,7 @@ def softmax_on_rows(
     if not has_closed_form(users, items):
         return plain_softmax(users, items, temperature, _tensor(offset), weight, user_weight, reg, codes)
     rows, grads = _arrays(users, items, offset, weight, user_weight)
-    size = len(users)
-    start = size if codes is None else 0  # position of the first negative
-    of_users, of_items = _Units(rows[0]), _Units(rows[1])
-    user, item, drawn = of_users.units, of_items.units[:size], of_items.units[start:]
-    offsets, weights, user_weights = (torch.from_numpy(one) for one in rows[2:])
-    user_grads, both_grads, logit_grads = (torch.from_numpy(one) for one in grads)
-
-    positive = (user * item).sum(1).div_(temperature).add_(offsets[:size])
-    negative = torch.mm(user, drawn.T).div_(temperature).add_(offsets[start:])
-    if codes is not None:
-        negative.masked_fill_(codes[:size, None] == codes, _NEVER)
-    # torch computes the softmax of the negatives in one fast pass; its largest entry gives the sum it was divided by.
-    chance = torch.softmax(negative, 1)
-    others = negative.amax(1) - chance.amax(1).log()
-    total = torch.logaddexp(others, positive)
-    value = float((weights * (total - positive)).mean())
-
-    share = weights / size
-    to_positive = share * torch.expm1(positive - total)
-    to_negative = chance.mul_((share * (others - total).exp())[:, None])
-    logit_grads[:size] = 0
-    torch.sum(to_negative, 0, out=logit_grads[start:])
-    logit_grads[:size] += to_positive
-    to_positive, to_negative = to_positive[:, None].div_(temperature), to_negative.div_(temperature)
-    both_grads[:size] = 0
-    torch.mm(to_negative.T, user, out=both_grads[start:])
-    both_grads[:size].addcmul_(to_positive, user)
-    torch.mm(to_negative, drawn, out=user_grads).addcmul_(to_positive, item).mul_(user_weights[:, None])
-    value += of_users.back(grads[0], slice(None), reg)
-    value += of_items.back(grads[1], slice(size), reg) + of_items.back(grads[1], slice(size, None), reg)
+    value = softmax_of_rows(rows, grads, temperature, codes, reg)
     return _with_gradients(value, users, items, offset, grads)
 
 
@@ -170,73 +141,8 @@ def softmax_in_groups(
     if not has_closed_form(users, items):
         return plain_groups(users, items, temperature, codes, group, _tensor(offset), weight, user_weight, reg)
     rows, grads = _arrays(users, items, offset, weight, user_weight)
-    units = [_Units(one) for one in rows[:2]]
-    inputs = [one.units for one in units] + [torch.from_numpy(one) for one in rows[2:]] + [codes]
-    outputs = [torch.from_numpy(one) for one in grads]
-    whole = len(users) // group * group
-    value = 0.0
-    for part, size in ((slice(whole), group), (slice(whole, None), len(users) - whole)):
-        if len(users[part]):
-            seen, made = ([one[part].view(-1, size, *one.shape[1:]) for one in of] for of in (inputs, outputs))
-            value += _groups(seen, made, temperature, 1 / len(users))
-    value += sum(one.back(grad, slice(None), reg) for one, grad in zip(units, grads, strict=False))
+    value = softmax_of_groups(rows, grads, temperature, codes, group, reg)
     return _with_gradients(value, users, items, offset, grads)
-
-
-def _groups(seen: Sequence[Tensor], made: Sequence[Tensor], temperature: float, share: float) -> float:
-    """Return the loss of groups of the same size and write the gradients of unit vectors and logits to ``made``.
-
-    Args:
-        seen: unit vectors of users and items [g, b, d], offsets, weights, user weights and codes [g, b].
-        made: arrays for the gradients of users, items and logits.
-        temperature: temperature of the softmax.
-        share: factor of each positive in the mean.
-    """
-    user, item, offsets, weights, user_weights, codes = seen
-    user_grads, item_grads, logit_grads = made
-    positive = (user * item).sum(2).div_(temperature).add_(offsets)
-    negative = torch.bmm(user, item.mT).div_(temperature).add_(offsets[:, None])
-    negative.masked_fill_(codes[:, :, None] == codes[:, None], _NEVER)
-    chance = torch.softmax(negative, 2)
-    others = negative.amax(2) - chance.amax(2).log()
-    total = torch.logaddexp(others, positive)
-    weights = weights * share
-    value = float((weights * (total - positive)).sum())
-
-    to_positive = weights * torch.expm1(positive - total)
-    to_negative = chance.mul_((weights * (others - total).exp())[:, :, None])
-    torch.sum(to_negative, 1, out=logit_grads).add_(to_positive)
-    to_positive, to_negative = to_positive[:, :, None].div_(temperature), to_negative.div_(temperature)
-    torch.bmm(to_negative.mT, user, out=item_grads).addcmul_(to_positive, user)
-    torch.bmm(to_negative, item, out=user_grads).addcmul_(to_positive, item).mul_(user_weights[:, :, None])
-    return value
-
-
-class _Units:
-    """Rows [n, d] as unit vectors, and the backward pass through the normalisation."""
-
-    def __init__(self, rows: FloatArray) -> None:
-        from icpe.kernels.losses import normalise
-
-        self._rows, self._units, self._norms = rows, np.empty_like(rows), np.empty(len(rows), rows.dtype)
-        normalise(rows, self._units, self._norms, _EPS)
-        self.units = torch.from_numpy(self._units)
-
-    def back(self, grads: FloatArray, part: slice, reg: float) -> float:
-        """Return the L2 term of some rows. Their gradients are changed in place from those of the unit vectors.
-
-        Args:
-            grads: gradients of all unit vectors, [n, d].
-            part: positions of the rows.
-            reg: weight λ of the L2 term, whose gradient is added.
-        """
-        from icpe.kernels.losses import through_norm
-
-        norms, count = self._norms[part], len(self._norms[part])
-        if count == 0:
-            return 0.0
-        through_norm(grads[part], self._units[part], norms, self._rows[part], reg / count)
-        return 0.5 * reg * float(np.square(norms, dtype=np.float64).mean()) if reg else 0.0
 
 
 def has_closed_form(users: Tensor, items: Tensor) -> bool:
@@ -296,7 +202,7 @@ def plain_bce(
         positive, negative = positive + offset[: len(users)], negative + offset[len(users) :].view_as(negative)
     own = F.softplus(-positive)
     own = own if weight is None else own * weight
-    return own.mean() + neg_weight * F.softplus(negative).mean() + _penalty(users, items, reg)
+    return own.mean() + neg_weight * F.softplus(negative).mean() + rows_penalty(users, items, reg)
 
 
 def plain_bpr(
@@ -315,7 +221,7 @@ def plain_bpr(
     if offset is not None:
         positive, negative = positive + offset[: len(users)], negative + offset[len(users) :].view_as(negative)
     each = F.softplus(negative - positive[:, None]).mean(1)
-    return (each if weight is None else each * weight).mean() + _penalty(users, items, reg)
+    return (each if weight is None else each * weight).mean() + rows_penalty(users, items, reg)
 
 
 def plain_softmax(
@@ -335,9 +241,9 @@ def plain_softmax(
     if offset is not None:
         positive, negative = positive + offset[: len(users)], negative + offset[start:]
     if codes is not None:
-        negative = negative.masked_fill(codes[: len(users), None] == codes, _NEVER)
+        negative = negative.masked_fill(codes[: len(users), None] == codes, NEVER)
     each = torch.logaddexp(positive, torch.logsumexp(negative, 1)) - positive
-    return (each if weight is None else each * weight).mean() + _penalty(users, items, reg)
+    return (each if weight is None else each * weight).mean() + rows_penalty(users, items, reg)
 
 
 def plain_groups(
@@ -352,7 +258,7 @@ def plain_groups(
     reg: float,
 ) -> Tensor:
     """Return the loss of :func:`softmax_in_groups`, computed by torch alone."""
-    total = _penalty(users, items, reg)
+    total = rows_penalty(users, items, reg)
     for first in range(0, len(users), group):
         part = slice(first, first + group)
         added, own, own_user = (None if one is None else one[part] for one in (offset, weight, user_weight))
@@ -373,7 +279,8 @@ def _weighted(users: Tensor, weight: Tensor | None) -> Tensor:
     return users.detach() + weight[:, None] * (users - users.detach())
 
 
-def _penalty(users: Tensor, items: Tensor, reg: float) -> Tensor:
+def rows_penalty(users: Tensor, items: Tensor, reg: float) -> Tensor:
+    """Return λ/2 · (mean squared norm of users + of positives + of negatives), computed by torch alone."""
     if reg == 0:
         return users.new_zeros(())
     means = [rows.square().sum() / len(rows) for rows in (users, items[: len(users)], items[len(users) :]) if len(rows)]

@@ -20,6 +20,23 @@ def distinct(codes: Tensor, number: int) -> tuple[Tensor, Tensor]:
     return present.nonzero()[:, 0], (present.cumsum(0) - 1)[codes]
 
 
+def first_places(codes: Tensor, number: int) -> Tensor:
+    """Return the position at which each distinct code occurs first, in ascending order of the codes, int64 [n].
+
+    Args:
+        codes: int64 [batch], from 0 to ``number`` − 1.
+        number: number of possible codes.
+
+    Example:
+        >>> first_places(torch.tensor([7, 2, 2, 9, 7]), 10).tolist()
+        [1, 0, 3]
+    """
+    never = len(codes)
+    places = torch.full((number,), never, dtype=torch.int64, device=codes.device)
+    places.scatter_reduce_(0, codes, torch.arange(never, device=codes.device), "amin")
+    return places[places < never]
+
+
 def sum_without_own(terms: Tensor, user: Tensor, own: Tensor) -> Tensor:
     """Return, for each row of a batch, the sum of its user's terms minus the row's own term, float64 [batch].
 

@@ -17,7 +17,7 @@ from icpe.methods._parts.gradient_scaling import scale_gradient, weighed_score
 from icpe.methods._parts.log_popularity import log_popularity
 from icpe.methods._parts.sampled_loss import SampledLoss
 from icpe.methods.icpe.clusters import ItemClusters
-from icpe.methods.icpe.gram import gram_by_autograd, gram_by_kernel
+from icpe.methods.icpe.gram import gram_by_autograd, gram_by_kernel, gram_of_log
 from icpe.methods.icpe.propensity import GlobalPropensity, PropensityOffset
 from icpe.methods.icpe.settings import ICPESettings
 from icpe.rng import stream
@@ -46,6 +46,7 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
     """
 
     name: ClassVar[str] = "icpe"
+    shareable: ClassVar[bool] = True
     Settings = ICPESettings
     settings: ICPESettings
     log_popularity: Tensor
@@ -240,9 +241,8 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
         drawn = stream(seed, f"icpe/negatives/{step}").integers(len(items), size=self.settings.negatives or 1)
         if self._closed_form:
             mine, table, added = (one.detach().numpy() for one in (users, items, offset))
-            starts = np.concatenate([[0], np.cumsum(self._train.user_counts)])
-            pairs = (starts, self._train.item, self.clusters.label_array(), self.clusters.number, mine, table, added)
-            gram = gram_by_kernel(str(self.settings.loss), self._sharpness, drawn, pairs)
+            rest = (self.clusters.label_array(), self.clusters.number, mine, table, added)
+            gram = gram_of_log(str(self.settings.loss), self._sharpness, drawn, self._train, rest)
         else:
             gram = self._by_autograd(self._train.user, self._train.item, drawn, stream(seed, f"icpe/pairs/{step}"))
         self.clusters.weigh(gram, stream(seed, f"icpe/bounds/{step}"))

@@ -9,6 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from icpe.backbones.base import uniform_matrix
+from icpe.methods._parts.softmax_blocks import add_in_order
+from icpe.threads import blocks, run_parts
+from icpe.train.small_optimizer import Adam
 
 _LEAK = 0.01
 
@@ -78,8 +81,13 @@ class PropensityOffset:
         """Return the offsets, [n, D] → [n]."""
         inner, inner_bias, outer, outer_bias = self._numbers
         self._items = items.detach()
-        self._hidden = torch.mm(self._items, inner.T)
-        offset = self._steps.activate(self._hidden, inner_bias, outer, outer_bias, self._alpha)
+        self._hidden, offset = self._items.new_empty(len(items), len(inner)), self._items.new_empty(len(items))
+
+        def activate(first: int, last: int) -> None:
+            hidden = torch.mm(self._items[first:last], inner.T, out=self._hidden[first:last])
+            self._steps.activate(hidden, inner_bias, outer, outer_bias, self._alpha, offset[first:last])
+
+        run_parts(activate, blocks(len(items)))
         if self._shrink:
             # This must not be a view of the returned tensor: its graph and this object would keep each other alive.
             sampled = offset[self._start :]
@@ -93,23 +101,26 @@ class PropensityOffset:
         if self._centred is not None:
             grads = grads.clone()
             grads[self._start :] += 2 * self._shrink / len(self._centred) * self._centred
-        hidden, *of_units = self._steps.back(self._hidden, outer, grads, self._alpha)
-        if not self._detach:
-            item_grads.addmm_(hidden, inner)
-        return [hidden.T @ self._items, *of_units]
+
+        def back(first: int, last: int) -> list[Tensor]:
+            hidden, *of_units = self._steps.back(self._hidden[first:last], outer, grads[first:last], self._alpha)
+            if not self._detach:
+                item_grads[first:last].addmm_(hidden, inner)
+            return [hidden.T @ self._items[first:last], *of_units]
+
+        found = run_parts(back, blocks(len(grads)))
+        return [add_in_order(parts) for parts in zip(*found, strict=True)]
 
 
 class _Kernels:
     """The operations between the matrix products on the CPU, in one pass over the rows."""
 
     @staticmethod
-    def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
-        """Return the offsets [n] by the outer layer [1, h]; ``hidden`` [n, h] is activated in place."""
+    def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float, offset: Tensor) -> None:
+        """Write the ``offset`` [n] by the outer layer [1, h]; ``hidden`` [n, h] is activated in place."""
         from icpe.kernels.hidden import activate  # late: numba takes a while to import
 
-        offset = hidden.new_empty(len(hidden))
         activate(*(one.numpy() for one in (hidden, bias, outer, outer_bias)), _LEAK, alpha, offset.numpy())  # type: ignore[call-arg]
-        return offset
 
     @staticmethod
     def back(hidden: Tensor, outer: Tensor, grads: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -126,10 +137,10 @@ class _Torch:
     """The same operations on other devices."""
 
     @staticmethod
-    def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float) -> Tensor:
+    def activate(hidden: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor, alpha: float, offset: Tensor) -> None:
         """Do the same as :class:`_Kernels`."""
         F.leaky_relu_(hidden.add_(bias), _LEAK)
-        return torch.mv(hidden, outer[0]).add_(outer_bias).mul_(alpha)
+        torch.mv(hidden, outer[0], out=offset).add_(outer_bias).mul_(alpha)
 
     @staticmethod
     def back(hidden: Tensor, outer: Tensor, grads: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -193,10 +204,9 @@ class Autoencoder(nn.Module):
             drawn = torch.from_numpy(rng.choice(len(inputs), self.sample, replace=False))
             sample = inputs[drawn.to(inputs.device)]
         numbers = [buffer.detach().clone().requires_grad_() for buffer in self.buffers()]
-        optimizer = torch.optim.Adam(numbers, lr=self.lr, fused=True)
+        optimizer = Adam(numbers, self.lr, fused=True)
         with torch.enable_grad():
             for _ in range(self.steps):
-                optimizer.zero_grad()
                 F.mse_loss(self._run(sample, numbers, 4), sample).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
         for buffer, number in zip(self.buffers(), numbers, strict=True):

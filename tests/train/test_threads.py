@@ -1,0 +1,57 @@
+"""Trainings on 1, 2 and 4 threads have the same bits: parameters, states of the optimiser and losses."""
+
+import numpy as np
+import pytest
+
+from icpe import ICPE, MF, LightGCN, NeuMF, Normal, threads
+from icpe.methods import InBatch
+from icpe.testing import skewed_log
+from icpe.train import Trainer, TrainSettings
+
+METHODS = {
+    "mf, bce": lambda: Normal(MF(dim=8)),
+    "mf, bpr": lambda: Normal(MF(dim=8), loss="bpr"),
+    "mf, softmax": lambda: Normal(MF(dim=8), loss="softmax", negatives=40),
+    "mf, in-batch": lambda: InBatch(MF(dim=8)),
+    "mf, icpe": lambda: ICPE(MF(dim=8)),
+    "mf, icpe, groups": lambda: ICPE(MF(dim=8), peers=20),
+    "mf, icpe, batch negatives": lambda: ICPE(MF(dim=8), peers=0, batch_negatives=True),
+    "mf, icpe, bce": lambda: ICPE(MF(dim=8), loss="bce"),
+    "neumf, bce": lambda: Normal(NeuMF(dim=4, layers=(8, 4))),
+    "neumf, icpe": lambda: ICPE(NeuMF(dim=4, layers=(8, 4)), loss="bce"),
+    "lightgcn, bce": lambda: Normal(LightGCN(dim=8)),
+    "lightgcn, icpe": lambda: ICPE(LightGCN(dim=8, layers=2)),
+}
+
+
+@pytest.fixture(scope="module")
+def log():
+    return skewed_log(users=300, items=120, pairs=3000)
+
+
+def trained(method, log, number):
+    """Return everything that a training of two epochs leaves behind, as bytes, and its losses."""
+    losses = []
+    with threads.use(number):
+        trainer = Trainer(method, log, 0, TrainSettings(epochs=2, batch_size=200))
+        trainer.run(on_step=lambda position: losses.append(position.loss_sum))
+    return {name: tensor.numpy().tobytes() for name, tensor in trainer.tensors().items()}, losses
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_trainings_have_the_same_bits(name, log, monkeypatch):
+    monkeypatch.setattr(threads, "BLOCK", 32)
+    assert len(threads.blocks(200)) == 7  # parts of a batch
+    found = [trained(METHODS[name](), log, number) for number in (1, 2, 4)]
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("name", ["mf, bce", "mf, softmax", "mf, in-batch", "neumf, bce"])
+def test_blocks_change_nothing_but_rounding(name, log, monkeypatch):
+    whole = Trainer(METHODS[name](), log, 0, TrainSettings(epochs=1, batch_size=200))
+    whole.run()
+    monkeypatch.setattr(threads, "BLOCK", 32)
+    divided = Trainer(METHODS[name](), log, 0, TrainSettings(epochs=1, batch_size=200))
+    divided.run()
+    for one, two in zip(whole.method.parameters(), divided.method.parameters(), strict=True):
+        assert np.allclose(one.detach().numpy(), two.detach().numpy(), rtol=1e-3, atol=1e-5)
