@@ -22,7 +22,9 @@ BACKBONES = {
     "neumf": lambda: NeuMF(dim=4, layers=(8, 4)),
     "lightgcn": lambda: LightGCN(dim=4, layers=2),
 }
-FILES = {"manifest.json", "model.safetensors", "model.json", "users.parquet", "items.parquet", "seen.parquet"}
+FILES = {"manifest.json", "model.json", "users.parquet", "items.parquet", "seen.parquet"} | {
+    f"{name}.safetensors" for name in ("model", "vectors")
+}
 
 
 def contents(folder):
@@ -244,7 +246,7 @@ def test_a_failing_disk_leaves_one_complete_model(saved, tmp_path, monkeypatch):
         outcomes.append("old" if lists.equals(old) else "new")
         assert outcomes[-1] == "old" or lists.equals(new)
         assert set(contents(folder)) == FILES
-    assert outcomes == ["old"] * 7 + ["new"] * 2, "six files and the journal; then the names of the new ones"
+    assert outcomes == ["old"] * 8 + ["new"] * 2, "seven files and the journal; then the names of the new ones"
 
 
 class Killed(BaseException):
@@ -282,7 +284,7 @@ def test_a_save_that_is_killed_leaves_one_model(saved, tmp_path, monkeypatch, af
             except Killed:
                 pass
         outcomes.append([one.equals(load(folder).recommend(n=5)) for one in lists].index(True))
-    assert outcomes == [1 if after else 0] + [1] * 6, "the journal, then five files of the model and the manifest"
+    assert outcomes == [1 if after else 0] + [1] * 7, "the journal, then six files of the model and the manifest"
 
 
 def test_a_model_stored_by_the_first_version_is_still_read():

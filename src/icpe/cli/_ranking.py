@@ -47,13 +47,13 @@ def parse_ranking(run: Path, dotted: dict[str, dict[str, Any]], beta: float | No
     Raises:
         ConfigError: the method of the run has no such ranking setting, or a value is wrong; by the flag.
     """
-    from icpe.cli._declared import find_mistakes, find_section
-    from icpe.errors import ConfigError
-
     values = dict(dotted.get("method", {}))
     name = _method_of(run)
     if name is None or (not values and beta is None):  # loading the run says what is wrong with the folder
         return values
+    from icpe.cli._declared import find_mistakes, find_section  # late: the declarations import torch
+    from icpe.errors import ConfigError
+
     section = find_section("method", name)
     settings = ranking_settings(section)
     mistakes = find_mistakes(section, values, settings)

@@ -1,17 +1,18 @@
 """Recommendation lists with names, and in files."""
 
-import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import polars as pl
-from polars.io.plugins import register_io_source
 
 from icpe import columns as col
 from icpe.data.interactions import Interactions
+from icpe.data.piece_files import write_pieces
 from icpe.errors import ConfigError
 from icpe.files import write_atomically
 from icpe.spreadsheet import safe_frame
+
+_ROWS_TOGETHER = 100_000  # of a Parquet file
 
 
 def with_names(lists: pl.DataFrame, log: Interactions) -> pl.DataFrame:
@@ -51,7 +52,7 @@ def write_lists(pieces: Iterable[pl.DataFrame], path: Path, raw: bool = False) -
 
     def write(temporary: Path) -> None:
         if path.suffix == ".parquet":
-            _write_parquet(counted(), temporary)
+            write_pieces(_regrouped(counted()), temporary)
             return
         with temporary.open("wb") as file:
             for number, piece in enumerate(counted()):
@@ -64,13 +65,16 @@ def write_lists(pieces: Iterable[pl.DataFrame], path: Path, raw: bool = False) -
     return rows
 
 
-def _write_parquet(pieces: Iterable[pl.DataFrame], path: Path) -> None:
-    """Write one file from pieces, in their order."""
-    rest = iter(pieces)
-    first = next(rest)
-
-    def source(*_: object) -> Iterator[pl.DataFrame]:
-        yield from itertools.chain([first], rest)
-
-    # The lazy frame requests one piece after the other, and the writer does not wait for the last one.
-    register_io_source(source, schema=first.schema).sink_parquet(path)
+def _regrouped(pieces: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the same rows in pieces of equal size, so that the file does not depend on how the work was divided."""
+    waiting: list[pl.DataFrame] = []
+    rows = 0
+    for piece in pieces:
+        waiting.append(piece)
+        rows += piece.height
+        while rows >= _ROWS_TOGETHER:
+            whole = pl.concat(waiting)
+            yield whole[:_ROWS_TOGETHER].rechunk()
+            waiting = [whole[_ROWS_TOGETHER:]]
+            rows -= _ROWS_TOGETHER
+    yield pl.concat(waiting).rechunk()

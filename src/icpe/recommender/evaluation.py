@@ -12,10 +12,11 @@ from icpe.metrics import Evaluation, evaluate_lists
 from icpe.metrics.balanced import warn_if_few
 from icpe.metrics.bias import evaluate_with_bias
 from icpe.metrics.given import head_among, read_lists
-from icpe.ranking import Lists, top_n
+from icpe.ranking import Lists
 from icpe.recommender.front import SETTING, Front, Meter
 from icpe.recommender.hidden import Part, hidden_for
 from icpe.recommender.model import Model
+from icpe.recommender.shared_ranking import evaluated
 from icpe.split.parts import Parts
 from icpe.train.dial import dial_direction
 
@@ -81,5 +82,8 @@ def evaluate_part(
             "split it was trained on"
         )
     users = np.flatnonzero(held.user_counts).astype(np.int32)
-    lists = top_n(model.scores, users, max(n), hide=hidden_for(part, train, parts.valid))
-    return (evaluate_with_bias if bias else evaluate_lists)(lists, held, train, n=n, per_user=per_user)
+    measure = evaluate_with_bias if bias else evaluate_lists
+    hide = hidden_for(part, train, parts.valid)
+    return evaluated(
+        model.scores, users, max(n), hide, lambda lists: measure(lists, held, train, n=n, per_user=per_user)
+    )

@@ -12,8 +12,9 @@ from icpe.data.popularity import head_mask
 from icpe.metrics import balanced
 from icpe.metrics.fronts import accuracy_at, hypervolume
 from icpe.metrics.hits import hit_mask
-from icpe.ranking.sweep import SweptLists, sweep_top_n
+from icpe.ranking.sweep import sweep_top_n, users_at_once, worth_compiling
 from icpe.ranking.tables import ScoreTable
+from icpe.recommender.shared_ranking import Ranked, my_part, of_all
 from icpe.types import BoolArray, FloatArray, IntArray
 
 SETTING = "beta"
@@ -96,31 +97,47 @@ class Meter:
     ) -> Front:
         """Return the front of these settings, in ascending order."""
         settings = sorted(set(settings))
-        totals: dict[str, FloatArray] = {name: np.zeros(len(settings)) for name in MEASURES}
         shown = np.zeros((len(settings), len(self.train.items) + 1), bool)  # the last column belongs to empty places
-        first = 0
-        for lists in sweep_top_n(scores, self.users, self.n, direction, settings, hide):
-            self._add(lists, slice(first, first + len(lists.users)), totals)
+        first, end = my_part(self.users, users_at_once(scores.items))
+        mine = Ranked.of(scores, self.users[first:end], hide)
+        chunks = []
+        # All users decide, because the lists of the compiled loop lie in another order in memory, in which sums differ.
+        compiled = worth_compiling(len(self.users), scores.items, len(settings))
+        for lists in sweep_top_n(mine.scores, mine.users, self.n, direction, settings, mine.hide, compiled):
+            users = self.users[first : first + len(lists.users)]
+            chunks.append(self._sums(users, lists.items, first))
             for row, items in zip(shown, lists.items, strict=True):
                 row[items.ravel()] = True
             first += len(lists.users)
+        chunks, shown = of_all(chunks, shown)
+        totals: dict[str, FloatArray] = {name: np.zeros(len(settings)) for name in MEASURES}
+        for sums in chunks:  # in their order, so that any number of processes gives the same bits
+            totals = {name: totals[name] + sums.get(name, 0.0) for name in totals}
         columns = {name: total / len(self.users) for name, total in totals.items()}
         columns["coverage"] = shown[:, :-1].mean(1)
         table = pl.DataFrame({SETTING: settings, **columns})
         return Front(table.select(SETTING, *MEASURES), self.n, self._weights.effective_size)
 
-    def _add(self, lists: SweptLists, rows: slice, totals: dict[str, FloatArray]) -> None:
-        """Add the sums over the users of some lists to the totals of the settings."""
-        hits = hit_mask(lists.users, lists.items, self.held)
+    def _sums(self, users: IntArray, lists: IntArray, first: int) -> dict[str, FloatArray]:
+        """Return the sums of the measures over some users, for each setting.
+
+        Args:
+            users: user codes, [users].
+            lists: items of their lists, [settings, users, n].
+            first: position of the first of them among all users.
+        """
+        found: dict[str, FloatArray] = {}
+        hits = hit_mask(users, lists, self.held)
         some = np.flatnonzero(hits.any((0, 2)))  # users without any hit add nothing, and most have none
-        hits, items = hits[:, some], lists.items[:, some]
+        hits, items = hits[:, some], lists[:, some]
         weighted = np.where(hits, self._weights.weights[items], 0.0)
         for prefix, gain, whole in (("", hits.astype(np.float64), self._plain), ("balanced_", weighted, self._wanted)):
-            wanted = whole.rows(rows.start + some)
-            totals[f"{prefix}recall"] += balanced.recall(gain, wanted, self.n) @ wanted.share
-            totals[f"{prefix}ndcg"] += balanced.ndcg(gain, wanted, self.n) @ wanted.share
-        filled = np.maximum((lists.items >= 0).sum(-1), 1)
-        totals["apt"] += (np.append(self.niche, False)[lists.items].sum(-1) / filled).sum(-1)
+            wanted = whole.rows(first + some)
+            found[f"{prefix}recall"] = balanced.recall(gain, wanted, self.n) @ wanted.share
+            found[f"{prefix}ndcg"] = balanced.ndcg(gain, wanted, self.n) @ wanted.share
+        filled = np.maximum((lists >= 0).sum(-1), 1)
+        found["apt"] = (np.append(self.niche, False)[lists].sum(-1) / filled).sum(-1)
+        return found
 
 
 def settings_for(
@@ -138,7 +155,8 @@ def settings_for(
     varies as much over the items as the scores do, so that they suit every kind of score.
     """
     sample = users[np.unique(np.linspace(0, len(users) - 1, min(_SAMPLE, len(users))).astype(np.int64))]
-    block = scores.block(sample[:32], 0, scores.items)
+    ranked = Ranked.of(scores, sample, hide)  # all processes rank the same few users
+    block = ranked.scores.block(ranked.users[:32], 0, scores.items)
     block = np.where(np.isfinite(block), block, np.nan)
     spread = float(np.nanmean(np.nanstd(block, axis=1)))
     varies = float(direction.std())
@@ -146,7 +164,7 @@ def settings_for(
         return {}
     tried = spread / varies * np.concatenate([-_REACH[::-1], [0.0], _REACH])
     found = np.zeros(len(tried))
-    for lists in sweep_top_n(scores, sample, n, direction, tried, hide):
+    for lists in sweep_top_n(ranked.scores, ranked.users, n, direction, tried, ranked.hide):
         filled = np.maximum((lists.items >= 0).sum(-1), 1)
         found += (np.append(niche, False)[lists.items].sum(-1) / filled).sum(-1)
     found = np.minimum.accumulate(found / len(sample))  # it falls with the setting, up to the noise of the sample

@@ -1,11 +1,10 @@
 """A trained model: lists, scores and vectors, with the ids of the caller."""
 
 import copy
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,31 +12,23 @@ import polars as pl
 from icpe import columns as col
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
-from icpe.ranking import Lists
-from icpe.ranking.tables import DotScores, ScoreTable
+from icpe.ranking.tables import DotScores
 from icpe.recommender.dial import Wish
 from icpe.recommender.front import Front
-from icpe.recommender.ids import Ids, as_ids
+from icpe.recommender.ids import Ids
+from icpe.recommender.method_tables import MethodTables
 from icpe.recommender.ranker import Ranker
+from icpe.recommender.requests import Recommender, check_n
 from icpe.suggest import unknown_name
 from icpe.train.method import TrainingMethod
 from icpe.train.settings import TrainSettings
-from icpe.types import FloatArray, IntArray
-
-Unknown = Literal["raise", "warn", "ignore", "popular"]
+from icpe.types import FloatArray
 
 SIMILAR = "similar_item_id"
 _CONTAINERS = (list, tuple, np.ndarray, pl.Series)
 
 
-class Limits(TypedDict):
-    """Items that a request allows and denies, as codes."""
-
-    allow: IntArray | None
-    deny: IntArray | None
-
-
-class Model:
+class Model(Recommender[Ranker]):
     """A trained model. :meth:`Method.fit` returns it and :func:`icpe.load` reads it.
 
     Attributes:
@@ -49,9 +40,9 @@ class Model:
     def __init__(
         self, method: TrainingMethod, log: Interactions, front: Front | None = None, train_hash: str | None = None
     ) -> None:
-        self.method, self.log, self._front, self._train_hash = method.eval(), log, front, train_hash
+        self.method, self._front, self._train_hash = method.eval(), front, train_hash
         method.zero_grad(set_to_none=True)  # the gradients of the last step take as much memory as the parameters
-        self.ranker = Ranker(method, log)
+        super().__init__(log, Ranker(MethodTables(method, log), log, method.settings.beta or 0.0))
 
     def __repr__(self) -> str:
         return (
@@ -63,11 +54,6 @@ class Model:
     def train_hash(self) -> str:
         """Content hash of the training data. A saved model keeps it, although it does not keep times and weights."""
         return self._train_hash or self.log.content_hash
-
-    @property
-    def scores(self) -> ScoreTable:
-        """The scores that rank items, by user and item codes."""
-        return self.ranker.scores()
 
     @property
     def has_front(self) -> bool:
@@ -146,58 +132,6 @@ class Model:
             model.ranker = self.ranker.at(model.beta)
         return model
 
-    def recommend(
-        self,
-        users: Ids | None = None,
-        n: int = 20,
-        *,
-        hide_seen: bool = True,
-        items: Ids | None = None,
-        exclude: Ids | None = None,
-        unknown: Unknown = "raise",
-    ) -> pl.DataFrame:
-        """Return the n best items of each user.
-
-        Args:
-            users: user ids; None for all users.
-            n: length of the lists. A list is shorter where fewer items are left.
-            hide_seen: whether to leave out the items that a user has used in training.
-            items: recommend only these items.
-            exclude: recommend none of these items; items that the model does not know are ignored.
-            unknown: what to do with users who are not in the training data: ``raise`` an error, ``warn`` and leave them
-                out, ``ignore`` them, or recommend the most ``popular`` items (the score is the number of users).
-
-        Returns:
-            A frame ``user_id, item_id, score, rank``; users in the given order, unknown ones last; ranks start at 1.
-
-        Raises:
-            DataError: a user or an item of ``items`` is unknown, or ids have the wrong type.
-        """
-        codes, unknown_users, limits = self._request(users, n, items, exclude, unknown)
-        n = min(n, len(self.log.items))
-        lists = self.ranker.top(codes, n, hide_seen=hide_seen, **limits)
-        frame = lists.to_frame(self.log.users, self.log.items)
-        return frame if unknown_users is None else pl.concat([frame, self._popular(unknown_users, n, limits)])
-
-    def stream(
-        self,
-        users: Ids | None = None,
-        n: int = 20,
-        *,
-        hide_seen: bool = True,
-        items: Ids | None = None,
-        exclude: Ids | None = None,
-        unknown: Unknown = "raise",
-    ) -> Iterator[pl.DataFrame]:
-        """Yield the frame of :meth:`recommend` in pieces, for more users than fit into memory."""
-        codes, unknown_users, limits = self._request(users, n, items, exclude, unknown)
-        n = min(n, len(self.log.items))
-        yield Lists.empty(n).to_frame(self.log.users, self.log.items)
-        for lists in self.ranker.stream(codes, n, hide_seen=hide_seen, **limits):
-            yield lists.to_frame(self.log.users, self.log.items)
-        if unknown_users is not None:
-            yield self._popular(unknown_users, n, limits)
-
     def score(self, users: Ids, items: Ids) -> FloatArray:
         """Return the scores of pairs, float32 [pairs]: the first user with the first item, and so on."""
         user, item = self._known(users, "user"), self._known(items, "item")
@@ -217,7 +151,7 @@ class Model:
         Returns:
             A frame ``item_id, similar_item_id, score, rank``; an item is not similar to itself.
         """
-        _check_n(n)
+        check_n(n)
         n = min(n, len(self.log.items))
         frame = self.ranker.similar(self._known(items, "item"), n).to_frame(self.log.items, self.log.items)
         return frame.rename({col.USER: col.ITEM, col.ITEM: SIMILAR})
@@ -256,7 +190,7 @@ class Model:
             >>> model.fold_in({"ann": [1, 2], "bob": [3]}, n=5).columns
             ['user_id', 'item_id', 'score', 'rank']
         """
-        _check_n(n)
+        check_n(n)
         limits = self._limits(items, exclude)
         users, histories = _histories(history)
         codes = [self._known(one, "item") for one in histories]
@@ -291,52 +225,6 @@ class Model:
 
         save_model(self, Path(folder))
 
-    def _request(
-        self, users: Ids | None, n: int, items: Ids | None, exclude: Ids | None, unknown: Unknown
-    ) -> tuple[IntArray, pl.Series | None, Limits]:
-        """Check a request. Return the codes of known users, unknown users who get popular items or None, and limits."""
-        _check_n(n)
-        if unknown not in get_args(Unknown):
-            raise ConfigError(f"unknown is {unknown!r}; expected one of {', '.join(get_args(Unknown))}")
-        limits = self._limits(items, exclude)
-        if users is None:
-            return np.arange(len(self.log.users), dtype=np.int32), None, limits
-        ids = as_ids(users, self.log.users, "user")
-        codes = self.log.user_index.codes(ids)
-        known = codes >= 0
-        if known.all():
-            return codes, None, limits
-        unknown_users = ids.filter(pl.Series(~known))
-        self._handle_unknown(unknown_users, unknown)
-        return codes[known], unknown_users if unknown == "popular" else None, limits
-
-    def _limits(self, items: Ids | None, exclude: Ids | None) -> Limits:
-        # A list of items that are out of stock always contains some that the model has never seen.
-        return Limits(
-            allow=None if items is None else self._known(items, "item"),
-            deny=None if exclude is None else self.ranker.item_codes(exclude),
-        )
-
-    def _known(self, ids: Ids, what: Literal["user", "item"]) -> IntArray:
-        codes = self.ranker.user_codes(ids) if what == "user" else self.ranker.item_codes(ids)
-        if len(codes) and codes.min() < 0:
-            raise DataError(f"{what} {ids[int(np.argmin(codes))]!r} is not in the training data")
-        return codes
-
-    def _handle_unknown(self, unknown_users: pl.Series, unknown: Unknown) -> None:
-        if len(unknown_users) == 0:
-            return
-        message = f"user {unknown_users[0]!r} is not in the training data"
-        more = f" (and {len(unknown_users) - 1:,} more)" if len(unknown_users) > 1 else ""
-        if unknown == "raise":
-            raise DataError(f"{message}{more}. Pass unknown='ignore' or 'popular', or use fold_in with a list of items")
-        if unknown == "warn":
-            warnings.warn(f"{message}{more}; left out", stacklevel=3)
-
-    def _popular(self, unknown_users: pl.Series, n: int, limits: Limits) -> pl.DataFrame:
-        best = self.ranker.popular(n, **limits)
-        return best.repeated(len(unknown_users)).to_frame(unknown_users, self.log.items)
-
 
 def _histories(history: Ids | Sequence[Ids] | Mapping[Any, Ids]) -> tuple[pl.Series | None, list[Ids]]:
     """Return the users and their histories; the users are None if it is one history."""
@@ -346,8 +234,3 @@ def _histories(history: Ids | Sequence[Ids] | Mapping[Any, Ids]) -> tuple[pl.Ser
     if several or (isinstance(history, pl.Series) and isinstance(history.dtype, pl.List | pl.Array)):
         return pl.Series(np.arange(len(history))), list(history)
     return None, [history]
-
-
-def _check_n(n: Any) -> None:
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise ConfigError(f"n is {n!r}; expected a whole number from 1 up")

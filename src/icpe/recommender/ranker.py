@@ -2,53 +2,60 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import Protocol, Self
 
 import numpy as np
 import polars as pl
-import torch
 
 from icpe.data.interactions import Interactions
 from icpe.errors import DataError
 from icpe.ranking import Lists, ScoreTable, best_of_rows, stream_top_n, top_n
 from icpe.ranking.sweep import item_bias
-from icpe.ranking.tables import DotScores, to_numpy, with_bias
-from icpe.recommender.fold_in import NewUsers
+from icpe.ranking.tables import DotScores, with_bias
 from icpe.recommender.ids import Ids, as_ids
-from icpe.train.dial import dial_direction
-from icpe.train.method import TrainingMethod
 from icpe.types import BoolArray, FloatArray, IntArray
 
 _SETTINGS = 16  # settings of the dial whose tables are kept; a table costs 4 bytes per item
 _TOGETHER = 256  # new users whose scores are held in memory together
 
 
-class Ranker:
-    """Lists of a trained model in codes, without frames. :attr:`Model.ranker` returns it.
+class ListTables(Protocol):
+    """The tables that lists are made of."""
 
-    :meth:`Model.recommend` and :meth:`Model.fold_in` add ids, checks and frames to it; a service that answers many
-    small requests calls it directly. Codes are positions in ``log.users`` and ``log.items``. Several threads may use a
-    ranker at the same time.
+    @property
+    def scores(self) -> ScoreTable:
+        """The scores that rank items, without the dial."""
+
+    @property
+    def direction(self) -> FloatArray:
+        """The direction of the dial, float32 [items]."""
+
+
+class ModelTables(ListTables, Protocol):
+    """The tables of a complete model, which also knows new users and similar items."""
+
+    @property
+    def units(self) -> DotScores:
+        """Cosines between the representations of items."""
+
+    def new_users(self, histories: list[IntArray]) -> ScoreTable:
+        """Return the scores of new users with these histories, without the dial. Codes of users are positions."""
+
+
+class ListRanker:
+    """Lists of known users in codes, made of tables that are in memory or were saved.
 
     Attributes:
         log: the training data.
         beta: setting of the dial for requests that do not name one.
-
-    Example:
-        >>> from icpe import MF, Normal
-        >>> from icpe.testing.logs import skewed_log
-        >>> ranker = Normal(MF(dim=4)).fit(skewed_log(), epochs=1).ranker
-        >>> lists = ranker.top(ranker.user_codes([3, 5]), n=10, beta=-0.5, deny=ranker.item_codes([7]))
-        >>> lists.items.shape
-        (2, 10)
     """
 
-    def __init__(self, method: TrainingMethod, log: Interactions) -> None:
-        self.log, self._method = log, method
-        self.beta: float = method.settings.beta or 0.0
+    def __init__(self, tables: ListTables, log: Interactions, beta: float) -> None:
+        self.log, self.beta, self._tables = log, beta, tables
         self._dialled = lru_cache(_SETTINGS)(self._with_setting)
 
-    def at(self, beta: float) -> "Ranker":
+    def at(self, beta: float) -> Self:
         """Return the same ranker with another setting of the dial. Both share their tables."""
         other = copy.copy(self)
         other.beta = beta
@@ -70,14 +77,10 @@ class Ranker:
         """
         return self.log.item_index.codes(as_ids(ids, self.log.items, "item"))
 
-    def warm_up(self) -> None:
-        """Compute what all requests share now, and not with the first request: tables, indexes, maps for new users."""
-        first = np.zeros(1, np.int32)
-        self.user_codes(self.log.users[:1])
-        self.item_codes(self.log.items[:1])
-        self.top(first, 1)
-        self.similar(first, 1)
-        self.fold_in([first], 1)
+    @property
+    def direction(self) -> FloatArray:
+        """The direction of the dial: ranking adds ``beta`` times as much to the scores of the items, [items]."""
+        return self._tables.direction
 
     def scores(self, beta: float | None = None) -> ScoreTable:
         """Return the scores that rank items. Another setting of the dial is only another item bias."""
@@ -119,6 +122,61 @@ class Ranker:
         hide = [self.log] if hide_seen else []
         return stream_top_n(self.scores(), users, n, hide, self._allowed(allow, deny))
 
+    def popular(self, n: int = 20, *, allow: IntArray | None = None, deny: IntArray | None = None) -> Lists:
+        """Return one list with the items that most users have used, for users of whom nothing is known."""
+        counts = self.log.item_counts.astype(np.float32)
+        allowed = self._allowed(allow, deny)
+        if allowed is not None:
+            counts[~allowed] = -np.inf
+        return Lists(np.array([-1], np.int32), *best_of_rows(counts[None], n))
+
+    def _with_setting(self, beta: float) -> ScoreTable:
+        return with_bias(self._tables.scores, item_bias(self._tables.direction, beta)) if beta else self._tables.scores
+
+    def _allowed(self, allow: IntArray | None, deny: IntArray | None) -> BoolArray | None:
+        if allow is None and deny is None:
+            return None
+        allowed = np.full(len(self.log.items), allow is None)
+        if allow is not None:
+            allowed[allow[allow >= 0]] = True
+        if deny is not None:
+            allowed[deny[deny >= 0]] = False
+        return allowed
+
+
+class Ranker(ListRanker):
+    """Lists of a trained model in codes, without frames. :attr:`Model.ranker` returns it.
+
+    :meth:`Model.recommend` and :meth:`Model.fold_in` add ids, checks and frames to it; a service that answers many
+    small requests calls it directly. Codes are positions in ``log.users`` and ``log.items``. Several threads may use a
+    ranker at the same time.
+
+    Attributes:
+        log: the training data.
+        beta: setting of the dial for requests that do not name one.
+
+    Example:
+        >>> from icpe import MF, Normal
+        >>> from icpe.testing.logs import skewed_log
+        >>> ranker = Normal(MF(dim=4)).fit(skewed_log(), epochs=1).ranker
+        >>> lists = ranker.top(ranker.user_codes([3, 5]), n=10, beta=-0.5, deny=ranker.item_codes([7]))
+        >>> lists.items.shape
+        (2, 10)
+    """
+
+    def __init__(self, tables: ModelTables, log: Interactions, beta: float) -> None:
+        super().__init__(tables, log, beta)
+        self._model = tables
+
+    def warm_up(self) -> None:
+        """Compute what all requests share now, and not with the first request: tables, indexes, maps for new users."""
+        first = np.zeros(1, np.int32)
+        self.user_codes(self.log.users[:1])
+        self.item_codes(self.log.items[:1])
+        self.top(first, 1)
+        self.similar(first, 1)
+        self.fold_in([first], 1)
+
     def fold_in(
         self,
         histories: Sequence[IntArray],
@@ -149,11 +207,11 @@ class Ranker:
                 which = "the history" if len(known) == 1 else f"history {place}"
                 raise DataError(f"{which} is empty; fold_in needs at least one item")
         allowed = self._allowed(allow, deny)
-        added = item_bias(self._direction, self.beta if beta is None else beta)
+        added = item_bias(self._model.direction, self.beta if beta is None else beta)
         found = [Lists.empty(n)]
         for start in range(0, len(known), _TOGETHER):
             part = known[start : start + _TOGETHER]
-            table = with_bias(self._new_users.table(part), added)
+            table = with_bias(self._model.new_users(part), added)
             hide = [_as_log(part, self.log)] if hide_seen else []
             lists = top_n(table, np.arange(len(part), dtype=np.int32), n, hide, allowed)
             found.append(Lists(lists.users + np.int32(start), lists.items, lists.scores))
@@ -161,51 +219,10 @@ class Ranker:
 
     def similar(self, items: IntArray, n: int = 20) -> Lists:
         """Return the n items nearest to each item by the cosine of their representations, without the item itself."""
-        table = self._units.changed(user_vectors=self._units.item_vectors[items])
+        table = self._model.units.changed(user_vectors=self._model.units.item_vectors[items])
         hide = [_as_log(items[:, None], self.log)]
         lists = top_n(table, np.arange(len(items), dtype=np.int32), n, hide)
         return Lists(np.asarray(items, np.int32), lists.items, lists.scores)
-
-    def popular(self, n: int = 20, *, allow: IntArray | None = None, deny: IntArray | None = None) -> Lists:
-        """Return one list with the items that most users have used, for users of whom nothing is known."""
-        counts = self.log.item_counts.astype(np.float32)
-        allowed = self._allowed(allow, deny)
-        if allowed is not None:
-            counts[~allowed] = -np.inf
-        return Lists(np.array([-1], np.int32), *best_of_rows(counts[None], n))
-
-    @cached_property
-    def _table(self) -> ScoreTable:
-        with torch.no_grad():
-            return self._method.scores()
-
-    @cached_property
-    def _direction(self) -> FloatArray:
-        return dial_direction(self._method, self.log)
-
-    @cached_property
-    def _new_users(self) -> NewUsers:
-        return NewUsers(self._method, self.log)
-
-    @cached_property
-    def _units(self) -> DotScores:
-        with torch.no_grad():
-            vectors = self._method.backbone.reps()[1]
-            units = to_numpy(torch.nn.functional.normalize(vectors, dim=-1))
-        return DotScores(units, units)
-
-    def _with_setting(self, beta: float) -> ScoreTable:
-        return with_bias(self._table, item_bias(self._direction, beta)) if beta else self._table
-
-    def _allowed(self, allow: IntArray | None, deny: IntArray | None) -> BoolArray | None:
-        if allow is None and deny is None:
-            return None
-        allowed = np.full(len(self.log.items), allow is None)
-        if allow is not None:
-            allowed[allow[allow >= 0]] = True
-        if deny is not None:
-            allowed[deny[deny >= 0]] = False
-        return allowed
 
 
 def _as_log(histories: Sequence[IntArray] | IntArray, log: Interactions) -> Interactions:

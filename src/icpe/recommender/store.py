@@ -4,49 +4,67 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
-from icpe import columns as col
-from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, DataError
-from icpe.files import check_files, finish_interrupted, read_json, write_together
+from icpe.files import check_files, finish_interrupted, write_together
 from icpe.files.atomic import Writer, as_json, text_writer
 from icpe.recommender.front import Front
 from icpe.recommender.model import Model
+from icpe.recommender.parameters import identity_of, parameters_of, write_parameters
+from icpe.recommender.saved_log import (
+    FORMAT,
+    FRONT,
+    ID_TABLES,
+    ITEMS,
+    PARAMETERS,
+    SEEN,
+    SETTINGS,
+    USERS,
+    VECTORS,
+    check_log,
+    read_log,
+    read_settings,
+)
+from icpe.recommender.vector_file import vectors_of, vectors_writer
 from icpe.rng import NoDraws
+from icpe.shards import current
 from icpe.train.method import TrainingMethod
-
-FORMAT = 2  # format 1, of version 0.1, has no manifest and does not record the types of ids
-PARAMETERS, SETTINGS = "model.safetensors", "model.json"
-USERS, ITEMS, SEEN, FRONT = "users.parquet", "items.parquet", "seen.parquet", "front.parquet"
-_TABLES = (USERS, ITEMS, SEEN)
 
 
 def save_model(model: Model, folder: Path) -> None:
     """Write the model into a folder. After a crash, the folder contains the old model or the new one, complete."""
     writers = model_writers(model)
-    write_together(folder, writers, remove=[] if FRONT in writers else [FRONT])
+    write_together(folder, writers, remove=[name for name in (FRONT, VECTORS) if name not in writers])
 
 
 def model_writers(model: Model) -> dict[str, Writer]:
     """Return a function that writes each file of a model, by the name of the file."""
     log = model.log
-    tensors = {name: value.detach().cpu().contiguous() for name, value in model.method.state_dict().items()}
     items = log.items.to_frame() if log.item_info is None else log.item_info
     seen = pl.DataFrame({"user": log.user, "item": log.item})
     front = {FRONT: model.front().as_frame().write_parquet} if model.has_front else {}
     return {
-        PARAMETERS: lambda path: save_file(tensors, path),
+        PARAMETERS: lambda path: write_parameters(model.method, path),
         USERS: log.users.to_frame().write_parquet,
         ITEMS: items.write_parquet,
         SEEN: seen.write_parquet,
+        **_vectors(model),
         **front,
         SETTINGS: settings_writer(model),
     }
+
+
+def _vectors(model: Model) -> dict[str, Writer]:
+    """Return what writes the file from which lists are made without torch. It needs all rows in one process."""
+    if current() is not None:
+        return {}
+    tensors = parameters_of(model.method)
+    found = vectors_of(model, tensors)
+    return {} if found is None else {VECTORS: vectors_writer(found, identity_of(tensors))}
 
 
 def settings_writer(model: Model) -> Writer:
@@ -87,18 +105,18 @@ def read_model(folder: Path, rebuild: Rebuild, verify: bool = True) -> Model:
         DataError: a file is missing or damaged, or has another format version.
     """
     finish_interrupted(folder)
-    content = _read_settings(folder / SETTINGS)
+    content = read_settings(folder / SETTINGS)
     if verify and content["format"] > 1:
-        check_files(folder, [SETTINGS, PARAMETERS, *_TABLES], required=True)
-        check_files(folder, [FRONT])
+        check_files(folder, [SETTINGS, PARAMETERS, *ID_TABLES], required=True)
+        check_files(folder, [FRONT, VECTORS])
     try:
         method = rebuild(content["backbone"], content["method"])
     except (KeyError, TypeError) as error:
         raise DataError(f"{folder / SETTINGS} is damaged: {type(error).__name__} {error}") from error
     except ConfigError as error:
         raise ConfigError(f"{folder} holds a model that cannot be rebuilt here: {error}") from error
-    log = _read_log(folder)
-    _check_log(folder, log, content)
+    log = read_log(folder)
+    check_log(folder, log, content)
     method.build(log, NoDraws())
     try:
         method.load_state_dict(_read_tensors(folder / PARAMETERS, _shapes(method.state_dict())))
@@ -107,23 +125,9 @@ def read_model(folder: Path, rebuild: Rebuild, verify: bool = True) -> Model:
     return Model(method, log, read_front(folder / FRONT), content.get("train_hash"))
 
 
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = read_json(path)
-        version = content["format"]
-    except FileNotFoundError:
-        raise DataError(f"{path.parent} holds no model: {path} does not exist") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is damaged: {error}") from error
-    if not isinstance(version, int) or not 1 <= version <= FORMAT:
-        remedy = "use a newer icpe" if isinstance(version, int) and version > FORMAT else "train the model again"
-        raise DataError(f"{path} has format {version!r}, this version of icpe reads formats 1 to {FORMAT}; {remedy}")
-    return content
-
-
 def training_data_hash(folder: Path) -> str | None:
     """Return the content hash of the training data of the model in a folder."""
-    found: str | None = _read_settings(folder / SETTINGS).get("train_hash")
+    found: str | None = read_settings(folder / SETTINGS).get("train_hash")
     return found
 
 
@@ -150,37 +154,3 @@ def _read_tensors(path: Path, expected: dict[str, list[Any]]) -> dict[str, Tenso
         if name in expected and found != expected[name]:
             raise ValueError(f"{name} is {found}, expected {expected[name]}")
     return tensors
-
-
-def _read_log(folder: Path) -> Interactions:
-    try:
-        users = pl.read_parquet(folder / USERS, glob=False)[col.USER]
-        items = pl.read_parquet(folder / ITEMS, glob=False)
-        seen = pl.read_parquet(folder / SEEN, glob=False)
-        user, item = (seen[name].to_numpy().astype(np.int32) for name in ("user", "item"))
-        ids = items[col.ITEM]
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise DataError(f"the id tables in {folder} cannot be read: {str(error).splitlines()[0]}") from error
-    for name, codes, size in (("user", user, len(users)), ("item", item, len(items))):
-        if len(codes) and not 0 <= codes.min() <= codes.max() < size:  # compiled loops do not check them
-            raise DataError(
-                f"the id tables in {folder} cannot be read: {SEEN} has {name} codes beyond the {size} known"
-            )
-    info = items if items.width > 1 else None
-    return Interactions.from_codes(users, ids, user, item, item_info=info, source=str(folder))
-
-
-def _check_log(folder: Path, log: Interactions, content: dict[str, Any]) -> None:
-    """Check that the id tables are as the settings of the model describe them."""
-    for name, found in (("users", len(log.users)), ("items", len(log.items)), ("pairs", len(log))):
-        if content.get(name, found) != found:
-            raise DataError(
-                f"{folder / SETTINGS} says {content[name]} {name}, the tables beside it hold {found}: "
-                "the files belong to different models; train the model again"
-            )
-    types = content.get("id_types", {})  # format 1 does not record them
-    for file, ids in ((USERS, log.users), (ITEMS, log.items)):
-        if types.get(file, str(ids.dtype)) != str(ids.dtype):
-            raise DataError(f"{folder / file} holds ids of type {ids.dtype}, {SETTINGS} beside it says {types[file]}")
-        if ids.null_count() or ids.n_unique() != len(ids):
-            raise DataError(f"{folder / file} is damaged: an id is missing or appears twice; train the model again")

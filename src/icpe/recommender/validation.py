@@ -8,12 +8,13 @@ import torch
 from icpe.data.interactions import Interactions
 from icpe.errors import DataError
 from icpe.metrics import evaluate_lists
-from icpe.ranking import top_n
 from icpe.ranking.sweep import item_bias
 from icpe.ranking.tables import ScoreTable, with_bias
 from icpe.recommender.dial import CRITERIA, Wish
 from icpe.recommender.front import SHARES, Front, Meter, settings_for
 from icpe.recommender.hidden import hidden_for
+from icpe.recommender.shared_ranking import evaluated
+from icpe.shards import current
 from icpe.split.parts import recode
 from icpe.train.abilities import OwnDirection
 from icpe.train.dial import dial_direction
@@ -59,8 +60,14 @@ class Validator:
         beta = method.settings.beta if fixed else self._choose(scores, direction, last_share)
         table = with_bias(scores, item_bias(direction, beta)) if beta else scores
         meter = self._meter
-        lists = top_n(table, meter.users, meter.n, hide=self._hide)
-        metrics = evaluate_lists(lists, meter.held, self._train, n=[meter.n]).values
+        found = evaluated(
+            table,
+            meter.users,
+            meter.n,
+            self._hide,
+            lambda lists: evaluate_lists(lists, meter.held, self._train, n=[meter.n]),
+        )
+        metrics = found.values
         value = metrics[f"{CRITERIA.get(self.goal, 'ndcg')}@{meter.n}"]
         return Validation(value, metrics, None if fixed else beta, metrics[f"apt@{meter.n}"])
 
@@ -76,8 +83,9 @@ class Validator:
         return self.wish.choose(self._meter.front(scores, direction, settings, self._hide))
 
     def _settings_for(self, shares: Any, scores: ScoreTable, direction: FloatArray) -> dict[float, float]:
-        meter = self._meter
-        return settings_for(shares, scores, direction, meter.users, meter.niche, meter.n, self._hide)
+        meter, group = self._meter, current()
+        found = settings_for(shares, scores, direction, meter.users, meter.niche, meter.n, self._hide)
+        return found if group is None else dict(group.agreed(list(found.items())))
 
     @torch.no_grad()
     def front(self, method: TrainingMethod) -> Front:

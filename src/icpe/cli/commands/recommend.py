@@ -3,18 +3,21 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from icpe.cli._engine import engine_options, parse_cluster
 from icpe.cli._ranking import RankingCommand, parse_ranking
-from icpe.cli.options import beta_option, column_option, json_option, known_plugin_option, no_verify_option, print_json
+from icpe.cli.options import beta_option, column_option, json_option, no_verify_option, plugin_option, print_json
 from icpe.shown import visible
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from icpe.jobs import RayCluster
     from icpe.recommender.model import Model
+    from icpe.recommender.requests import Recommender
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _TABLES = (".csv", ".tsv", ".parquet", ".txt", ".inter", ".gz", ".zst")  # items rarely end like this
@@ -53,8 +56,9 @@ _AT_ONCE = 256  # new users whose lists are made together
     "without a warning, or recommend the most popular items. Default: raise for --user, warn for files.",
 )
 @beta_option
+@engine_options
 @column_option
-@known_plugin_option
+@plugin_option
 @no_verify_option
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the lists to a .parquet, .csv or .jsonl file."
@@ -75,6 +79,9 @@ def recommend(
     output: Path | None,
     raw_csv: bool,
     as_json: bool,
+    engine: str,
+    address: str | None,
+    plugins: tuple[str, ...],
     **asked: Any,
 ) -> None:
     """Recommend items to users with the model of a run.
@@ -91,17 +98,15 @@ def recommend(
     """
     from icpe.cli.list_files import check_suffix, write_lists
     from icpe.errors import ConfigError
-    from icpe.runs.load import load
 
-    request = Request(**asked)
+    request = Request(**asked, plugins=plugins, cluster=parse_cluster(engine, address))
     request.check()
     if request.everybody and output is None:
         raise ConfigError("--all writes to a file: name it with -o recs.parquet, recs.csv or recs.jsonl")
     if output is not None:
         check_suffix(output)
     settings = parse_ranking(run, dotted, beta)
-    model = load(run, verify=verify)
-    pieces = request.lists(model.adjusted(**settings) if settings else model)
+    pieces = request.lists(_open(run, request, settings, verify))
     if output is not None:
         rows = write_lists(pieces, output, raw_csv)
         if as_json:
@@ -110,6 +115,20 @@ def recommend(
             click.echo(f"{rows:,} rows in {output}")
         return
     _print(pieces, as_json)
+
+
+def _open(run: Path, request: "Request", settings: dict[str, Any], verify: bool) -> "Recommender[Any]":
+    """Return the model of a run, or only its vectors where they are enough: they need no torch, which loads slowly."""
+    if request.history is None and request.cluster is None and not settings:
+        from icpe.recommender.saved_vectors import read_recommender
+
+        found = read_recommender(run, verify)
+        if found is not None:
+            return found
+    from icpe.runs.load import load
+
+    model = load(run, verify=verify)
+    return model.adjusted(**settings) if settings else model
 
 
 @dataclass(frozen=True)
@@ -126,6 +145,8 @@ class Request:
     include_seen: bool
     unknown: Any
     columns: dict[str, str | int] | None
+    plugins: Sequence[str]
+    cluster: "RayCluster | None"
 
     def check(self) -> None:
         """Raise an error unless exactly one flag says whose lists to make."""
@@ -136,8 +157,10 @@ class Request:
                 "choose whose lists to make: --user ID (repeatable), --users FILE, --all, --history FILE or "
                 "--history ITEM,ITEM"
             )
+        if self.cluster is not None and not self.everybody:
+            raise ConfigError("--engine ray divides the lists of all users among machines: use it with --all")
 
-    def lists(self, model: "Model") -> "Iterator[pl.DataFrame]":
+    def lists(self, model: "Recommender[Any]") -> "Iterator[pl.DataFrame]":
         """Yield the lists in pieces.
 
         Raises:
@@ -147,9 +170,9 @@ class Request:
 
         limits = self._limits(model)
         if self.history is not None:
-            found = self._new_users(model, limits)
+            found = self._new_users(cast("Model", model), limits)  # saved vectors alone cannot fold in
         elif self.everybody:
-            yield from model.stream(None, self.n, hide_seen=not self.include_seen, **limits)
+            yield from self._everybody(model, limits)
             return
         else:
             users, unknown = self._known_users(model)
@@ -157,7 +180,16 @@ class Request:
         for piece in found:
             yield with_names(piece, model.log)
 
-    def _limits(self, model: "Model") -> dict[str, Any]:
+    def _everybody(self, model: "Recommender[Any]", limits: dict[str, Any]) -> "Iterator[pl.DataFrame]":
+        if self.cluster is None:
+            return model.stream(None, self.n, hide_seen=not self.include_seen, **limits)
+        from icpe.jobs.lists import stream_everybody
+
+        return stream_everybody(
+            cast("Model", model), self.cluster, self.n, plugins=self.plugins, hide_seen=not self.include_seen, **limits
+        )
+
+    def _limits(self, model: "Recommender[Any]") -> dict[str, Any]:
         from icpe import columns as col
         from icpe.cli.id_files import read_ids
 
@@ -168,7 +200,7 @@ class Request:
             if path is not None
         }
 
-    def _known_users(self, model: "Model") -> tuple[Any, Any]:
+    def _known_users(self, model: "Recommender[Any]") -> tuple[Any, Any]:
         """Return the ids of the users, and what to do with those that the model does not know."""
         import polars as pl
 
