@@ -8,6 +8,7 @@ import numpy as np
 
 from icpe.data.interactions import Interactions
 from icpe.data.popularity import decile_shares, gini, head_mask
+from icpe.data.stored.log import StoredLog
 from icpe.shown import shortened, visible
 from icpe.types import IntArray
 
@@ -70,7 +71,7 @@ class Description:
         return [f"  note          {note}" for note in notes]
 
 
-def describe(log: Interactions) -> Description:
+def describe(log: Interactions | StoredLog) -> Description:
     """The figures that describe a log.
 
     Example:
@@ -91,8 +92,8 @@ def describe(log: Interactions) -> Description:
         below_min_weight=log.reading.below_min_weight,
         ignored_columns=log.reading.ignored_columns,
         k_core=log.reading.k_core,
-        first=None if log.timestamp is None else _iso(log.timestamp.min()),
-        last=None if log.timestamp is None else _iso(log.timestamp.max()),
+        first=None if log.time_span is None else _iso(log.time_span[0]),
+        last=None if log.time_span is None else _iso(log.time_span[1]),
         gini=gini(counts),
         top20_share=float(counts[head_mask(counts)].sum() / len(log)),
         decile_shares=tuple(float(share) for share in decile_shares(counts)),

@@ -1,6 +1,5 @@
 """The log: distinct pairs of users and items in one canonical order."""
 
-import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from icpe import columns as col
+from icpe.data.content_hash import content_hash
 from icpe.data.ids import IdType, encode_ids
 from icpe.data.item_info import align_item_info
 from icpe.data.k_core import k_core_mask, largest_k
@@ -209,16 +209,13 @@ class Interactions:
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 of ids, pairs, times and weights. It is equal for equal content on every machine and file format."""
-        digest = hashlib.sha256()
-        for ids in (self.users, self.items):
-            if ids.dtype == pl.String:
-                digest.update(ids.str.len_bytes().to_numpy().astype("<u4").tobytes())
-                digest.update("".join(ids.to_list()).encode())
-            else:
-                digest.update(ids.to_numpy().astype("<i8").tobytes())
-        for array, kind in ((self.user, "<i4"), (self.item, "<i4"), (self.timestamp, "<i8"), (self.weight, "<f8")):
-            digest.update(b"none" if array is None else np.ascontiguousarray(array, dtype=kind).data)
-        return digest.hexdigest()
+        columns = (self.user, self.item, self.timestamp, self.weight)
+        return content_hash(self.users, self.items, *(None if one is None else [one] for one in columns))
+
+    @cached_property
+    def time_span(self) -> tuple[int, int] | None:
+        """The first and the last time in microseconds since 1970, or None without timestamps."""
+        return None if self.timestamp is None else (int(self.timestamp.min()), int(self.timestamp.max()))
 
     def k_core(self, k: int) -> Self:
         """The largest part in which every user and every item has at least ``k`` interactions.
@@ -291,6 +288,10 @@ class Interactions:
             write_atomically(path, frame.write_parquet)
         else:
             write_atomically(path, (frame if raw else safe_frame(frame)).write_csv)
+
+    def write_parquet(self, path: Path) -> None:
+        """Write the log with external ids as a Parquet file, directly; :meth:`write` leaves no half of a file."""
+        self.to_frame().write_parquet(path)
 
     def item_names(self, items: Sequence[Any] | pl.Series | None = None) -> pl.Series:
         """Display names of the given item ids, by default of all items. An item without a name is shown by its id."""

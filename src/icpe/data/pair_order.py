@@ -3,7 +3,7 @@
 import numpy as np
 
 from icpe import kernels
-from icpe.types import IntArray
+from icpe.types import BoolArray, IntArray
 
 _PIECE = 1 << 20  # pairs compared at a time, which bounds the memory
 
@@ -41,13 +41,31 @@ def order_pairs(
     Returns:
         int32 [pairs] users, int32 [pairs] items, and int64 [pairs] the rows they come from.
     """
-    user_bits, item_bits, row_bits = (max(size - 1, 1).bit_length() for size in (users, items, len(user)))
-    if user_bits + item_bits + row_bits <= 63 and len(user) >= kernels.WORTH_COMPILING:
+    if len(user) >= kernels.WORTH_COMPILING:
         from icpe.kernels.pairs import sort_pairs  # imported here because numba takes long to import
 
-        return sort_pairs(user, item, item_bits, row_bits, time)
-    order = np.lexsort((item, user) if time is None else (time, item, user))
+        return sort_pairs(user, item, users, items, time)
+    order = _stable_order(user, item, users, items)
     user, item = user[order], item[order]
     first = np.ones(len(order), bool)
     first[1:] = (user[1:] != user[:-1]) | (item[1:] != item[:-1])
-    return user[first], item[first], order[first]
+    rows = order[first] if time is None or first.all() else order[_earliest(time[order], first)]
+    return user[first], item[first], rows
+
+
+def _stable_order(user: IntArray, item: IntArray, users: int, items: int) -> IntArray:
+    """The rows sorted by user and item; rows of equal pairs stay in their order."""
+    user_bits, item_bits, row_bits = (max(size - 1, 1).bit_length() for size in (users, items, len(user)))
+    if user_bits + item_bits + row_bits > 63:  # few rows with codes of many users and items
+        return np.lexsort((item, user))
+    # Sorting integers is vectorised and ten times faster than sorting indices.
+    keys = ((user.astype(np.int64) << item_bits) | item) << row_bits | np.arange(len(user))
+    keys.sort()
+    return keys & ((1 << row_bits) - 1)
+
+
+def _earliest(time: IntArray, first: BoolArray) -> IntArray:
+    """For each group of equal pairs, which begins where ``first`` is true, the first place with the smallest time."""
+    group = np.cumsum(first) - 1
+    smallest = np.flatnonzero(time == np.minimum.reduceat(time, np.flatnonzero(first))[group])
+    return smallest[np.diff(group[smallest], prepend=-1) > 0]

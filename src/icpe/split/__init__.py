@@ -6,6 +6,7 @@
 * :func:`given`: parts that already exist.
 * :func:`everything`: nothing is held out, for a model that goes live.
 * :func:`cut`: one of the first three, chosen by its name in ``KINDS``.
+* :func:`cut_stored`: the same for a log that is larger than memory.
 
 Each returns :class:`Parts`. Its users and items are those of the training part, and its manifest records settings,
 counts and content hashes.
@@ -18,6 +19,7 @@ from icpe.split.kinds import cut
 from icpe.split.parts import Parts, load
 from icpe.split.random_split import random
 from icpe.split.settings import KINDS, ChronologicalSettings, RandomSettings, UnbiasedSettings
+from icpe.split.stored_split import cut_stored
 from icpe.split.unbiased_split import unbiased
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "UnbiasedSettings",
     "chronological",
     "cut",
+    "cut_stored",
     "everything",
     "given",
     "load",

@@ -1,5 +1,7 @@
 """The chronological split: one moment in time separates training from validation, another one test."""
 
+from typing import Any
+
 import numpy as np
 
 from icpe.data.interactions import Interactions
@@ -7,6 +9,8 @@ from icpe.errors import DataError
 from icpe.split.parts import Parts, check_not_empty, recode
 from icpe.split.settings import ChronologicalSettings, owner
 from icpe.types import IntArray
+
+NO_TRAINING = "user or item without training data"  # the reason for dropping a pair, in the manifest
 
 
 def chronological(log: Interactions, train: float = 0.8, valid: float = 0.1) -> Parts:
@@ -26,28 +30,44 @@ def chronological(log: Interactions, train: float = 0.8, valid: float = 0.1) -> 
         DataError: the log has no timestamps, or a part would be empty.
     """
     settings = ChronologicalSettings.parse({"train": train, "valid": valid}, owner("chronological"))
-    train, valid = settings.train, settings.valid
     if log.timestamp is None:
-        raise DataError(
-            f"{log.reading.source} has no timestamps, which a chronological split needs. Name their column with "
-            "columns={'timestamp': NAME} (command line: --column timestamp=NAME), or choose another split"
-        )
-    ordered = np.sort(log.timestamp)
-    valid_start, test_start = _boundary(ordered, train), _boundary(ordered, train + valid)
+        raise no_times(log.reading.source)
+    valid_start, test_start = boundaries(log.timestamp, settings)
     training = log.keep(log.timestamp < valid_start).compact()
     held = [
         log.keep((log.timestamp >= valid_start) & (log.timestamp < test_start)),
         log.keep(log.timestamp >= test_start),
     ]
     validation, testing = (recode(part, training) for part in held)
-    dropped = {"user or item without training data": sum(map(len, held)) - len(validation) - len(testing)}
-    recipe = {"split": "chronological", "train": train, "valid": valid}
+    dropped = {NO_TRAINING: sum(map(len, held)) - len(validation) - len(testing)}
+    recipe = chronological_recipe(settings)
     return check_not_empty(Parts(training, validation, testing, recipe, dropped=dropped, log=log))
 
 
-def _boundary(ordered: IntArray, share: float) -> int:
-    """The time before which about this share of the interactions lies."""
-    moment = ordered[min(round(share * len(ordered)), len(ordered) - 1)]
-    before, through = np.searchsorted(ordered, moment, "left"), np.searchsorted(ordered, moment, "right")
-    nearer_before = share * len(ordered) - before <= through - share * len(ordered)
+def chronological_recipe(settings: ChronologicalSettings) -> dict[str, Any]:
+    """The kind of split and its settings, as in the manifest."""
+    return {"split": "chronological", "train": settings.train, "valid": settings.valid}
+
+
+def no_times(source: str) -> DataError:
+    """The error for a log without timestamps."""
+    return DataError(
+        f"{source} has no timestamps, which a chronological split needs. Name their column with "
+        "columns={'timestamp': NAME} (command line: --column timestamp=NAME), or choose another split"
+    )
+
+
+def boundaries(times: IntArray, settings: ChronologicalSettings) -> tuple[int, int]:
+    """The times at which validation and test begin."""
+    shares = settings.train, settings.train + settings.valid
+    places = [min(round(share * len(times)), len(times) - 1) for share in shares]
+    ordered = np.partition(times, places)
+    first, second = (_boundary(times, ordered[place], share) for place, share in zip(places, shares, strict=True))
+    return first, second
+
+
+def _boundary(times: IntArray, moment: int, share: float) -> int:
+    """The moment or the next one, so that the share of the interactions before it is nearer to the given one."""
+    before, through = np.count_nonzero(times < moment), np.count_nonzero(times <= moment)
+    nearer_before = share * len(times) - before <= through - share * len(times)
     return int(moment if nearer_before else moment + 1)

@@ -8,6 +8,7 @@ from icpe.data.interactions import Interactions
 from icpe.rng import random_keys
 from icpe.types import BoolArray, IntArray, UIntArray
 
+ORDER = "split/order"  # the random stream that orders interactions of equal times
 _BLOCK = 1 << 18
 _MIN_TIE_BITS = 12  # with fewer bits the random order of equal times would depend too much on chance collisions
 
@@ -42,12 +43,16 @@ def label_by_quota(log: Interactions, seed: int, quota: IntArray, valid_share: f
         quota: number of held-out pairs of each item.
         valid_share: share of the held-out pairs that go to validation.
     """
+    tie = random_keys(seed, ORDER, len(log))
+    held, test = latest(log, tie, [quota, quota_for_test(seed, quota, valid_share)])
+    return held.astype(np.int8) + test  # a test pair is held out too, so it gets 2
+
+
+def quota_for_test(seed: int, quota: IntArray, valid_share: float) -> IntArray:
+    """Number of test interactions of each item, int64 [items]; the rest of its quota goes to validation."""
     # A random number per item decides whether a quota of 5 gives 2 or 3 pairs to validation.
     chance = random_keys(seed, "split/coin", len(quota)) / 2.0**64
-    for_valid = np.floor(quota * valid_share + chance + 1e-9).astype(np.int64)
-    tie = random_keys(seed, "split/order", len(log))
-    held, test = latest(log, tie, [quota, quota - for_valid])
-    return held.astype(np.int8) + test  # a test pair is held out too, so it gets 2
+    return np.asarray(quota - np.floor(quota * valid_share + chance + 1e-9).astype(np.int64))
 
 
 def latest(log: Interactions, tie: UIntArray, numbers: list[IntArray]) -> list[BoolArray]:

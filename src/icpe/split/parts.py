@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import polars as pl
 
 from icpe.data.interactions import Interactions
 from icpe.data.lookup import positions
+from icpe.data.stored import StoredLog
 from icpe.errors import ConfigError, DataError
 from icpe.files import check_files, read_json, write_together
 from icpe.files.atomic import Writer, as_json, text_writer
@@ -23,9 +24,12 @@ PARTS = ("train", "valid", "test")
 ITEMS = "items.parquet"
 
 
+Log = TypeVar("Log", Interactions, StoredLog)
+
+
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """Three logs that share the users and items of the training part.
+class AnyParts(Generic[Log]):
+    """Three logs, in memory or in files, that share the users and items of the training part.
 
     Attributes:
         train: the only part that a method may learn from.
@@ -37,13 +41,13 @@ class Parts:
         log: the log that was split, or its content hash if only that is known; None for given parts.
     """
 
-    train: Interactions
-    valid: Interactions
-    test: Interactions
+    train: Log
+    valid: Log
+    test: Log
     recipe: dict[str, Any]
     moved: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
-    log: Interactions | str | None = None
+    log: Log | str | None = None
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -55,7 +59,7 @@ class Parts:
             "moved_to_train": self.moved,
             "dropped": self.dropped,
             "hashes": {
-                "log": self.log.content_hash if isinstance(self.log, Interactions) else self.log,
+                "log": self.log if self.log is None or isinstance(self.log, str) else self.log.content_hash,
                 **{name: part.content_hash for name, part in self.named()},
             },
         }
@@ -72,7 +76,7 @@ class Parts:
                 f"{folder} already holds a split; choose another folder, or replace it with force=True "
                 "(command line: --force)"
             )
-        writers: dict[str, Writer] = {f"{name}.parquet": _part_writer(part) for name, part in self.named()}
+        writers: dict[str, Writer] = {f"{name}.parquet": part.write_parquet for name, part in self.named()}
         if self.train.item_info is not None:
             writers[ITEMS] = self.train.item_info.write_parquet
         writers["split.json"] = text_writer(as_json(self.manifest))
@@ -96,18 +100,25 @@ class Parts:
         ]
         return "\n".join(lines)
 
-    def named(self) -> list[tuple[Literal["train", "valid", "test"], Interactions]]:
+    def named(self) -> list[tuple[Literal["train", "valid", "test"], Log]]:
         """The parts with their names."""
         return [("train", self.train), ("valid", self.valid), ("test", self.test)]
 
 
-def _part_writer(part: Interactions) -> Writer:
-    return lambda path: part.to_frame().write_parquet(path)
+class Parts(AnyParts[Interactions]):
+    """The parts in memory."""
 
 
-def _counts(part: Interactions) -> dict[str, int]:
+class StoredParts(AnyParts[StoredLog]):
+    """The parts of a log that is larger than memory, in files."""
+
+
+def _counts(part: Interactions | StoredLog) -> dict[str, int]:
     users, items = int((part.user_counts > 0).sum()), int((part.item_counts > 0).sum())
     return {"users": users, "items": items, "interactions": len(part)}
+
+
+SomeParts = TypeVar("SomeParts", Parts, StoredParts)
 
 
 def assemble(log: Interactions, part: IntArray, recipe: dict[str, Any]) -> Parts:
@@ -129,7 +140,7 @@ def assemble(log: Interactions, part: IntArray, recipe: dict[str, Any]) -> Parts
     return check_not_empty(Parts(train, valid, test, recipe, moved=len(cold), log=log))
 
 
-def check_not_empty(parts: Parts) -> Parts:
+def check_not_empty(parts: SomeParts) -> SomeParts:
     """The same parts, after checking that none is empty that should not be.
 
     Raises:

@@ -1,11 +1,14 @@
 """The random split: every interaction has the same chance to be held out."""
 
+from typing import Any
+
 import numpy as np
 
 from icpe.data.interactions import Interactions
 from icpe.rng import random_keys
-from icpe.split.parts import TEST, VALID, Parts, assemble
+from icpe.split.parts import Parts, assemble
 from icpe.split.settings import RandomSettings, owner
+from icpe.types import IntArray
 
 
 def random(log: Interactions, seed: int = 0, train: float = 0.8, valid: float = 0.1) -> Parts:
@@ -24,10 +27,21 @@ def random(log: Interactions, seed: int = 0, train: float = 0.8, valid: float = 
         DataError: a part would be empty.
     """
     settings = RandomSettings.parse({"seed": seed, "train": train, "valid": valid}, owner("random"))
-    train, valid = settings.train, settings.valid
-    order = np.argsort(random_keys(settings.seed, "split/random", len(log)), kind="stable")
-    labels = np.zeros(len(log), np.int8)
-    first_valid, first_test = round(train * len(log)), round((train + valid) * len(log))
-    labels[order[first_valid:first_test]] = VALID
-    labels[order[first_test:]] = TEST
-    return assemble(log, labels, {"split": "random", "seed": settings.seed, "train": train, "valid": valid})
+    return assemble(log, random_labels(len(log), settings), random_recipe(settings))
+
+
+def random_recipe(settings: RandomSettings) -> dict[str, Any]:
+    """The kind of split and its settings, as in the manifest."""
+    return {"split": "random", "seed": settings.seed, "train": settings.train, "valid": settings.valid}
+
+
+def random_labels(pairs: int, settings: RandomSettings) -> IntArray:
+    """Label of each pair, int8 [pairs]: 0 train, 1 valid, 2 test."""
+    keys = random_keys(settings.seed, "split/random", pairs)
+    places = [round(settings.train * pairs), round((settings.train + settings.valid) * pairs)]
+    labels = np.zeros(pairs, np.int8)
+    inside = [place for place in places if place < pairs]
+    ordered = np.partition(keys, inside) if inside else keys
+    for place in inside:  # a test pair is beyond both places, so it gets 2
+        labels += keys >= ordered[place]
+    return labels

@@ -52,18 +52,17 @@ def unbiased(
     """
     given = {"seed": seed, "mode": mode, "train": train, "valid": valid, "cap": cap}
     settings = UnbiasedSettings.parse(given, owner("unbiased"))
-    recipe: dict[str, Any] = {
-        "split": "unbiased",
-        "mode": settings.mode,
-        "seed": settings.seed,
-        "train": settings.train,
-        "valid": settings.valid,
-    }
     if settings.mode == "ips":
-        return assemble(log, _label_by_draw(log, settings), {**recipe, "cap": settings.cap})
+        return assemble(log, _label_by_draw(log, settings), unbiased_recipe(settings, cap=settings.cap))
     quota = item_quota(log.item_counts, (1 - settings.train) * len(log))
     labels = label_by_quota(log, settings.seed, quota, settings.valid / (1 - settings.train))
-    return assemble(log, labels, {**recipe, "quota": int(quota.max())})
+    return assemble(log, labels, unbiased_recipe(settings, quota=int(quota.max())))
+
+
+def unbiased_recipe(settings: UnbiasedSettings, **extra: Any) -> dict[str, Any]:
+    """The kind of split and its settings, as in the manifest."""
+    shares = {"train": settings.train, "valid": settings.valid}
+    return {"split": "unbiased", "mode": settings.mode, "seed": settings.seed, **shares, **extra}
 
 
 def _label_by_draw(log: Interactions, settings: UnbiasedSettings) -> IntArray:

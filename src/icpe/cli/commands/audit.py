@@ -17,9 +17,11 @@ from icpe.cli.options import (
     print_json,
     reading_options,
 )
+from icpe.cli.stored_data import open_stored, stream_option
 
 if TYPE_CHECKING:
     from icpe.audit import Audit, History, Verdict
+    from icpe.data import Interactions
 
 _DEFAULT = Path("audit.html")
 
@@ -85,6 +87,7 @@ def _columns_option(flag: str, help: str) -> Callable[[Command], Command]:
     "'ndcg@20<.95*previous'. Repeatable.",
 )
 @reading_options
+@stream_option
 @json_option
 def audit(
     recs: tuple[str, ...],
@@ -99,6 +102,7 @@ def audit(
     date: str | None,
     rules: tuple[str, ...],
     output: Path,
+    stream: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -121,7 +125,7 @@ def audit(
     check_page_name(output)
     nightly = Night.parse(history, date, rules)
     named = _named(recs)
-    log = open_data(**options)
+    log = _stored_pairs(output, options) if stream else open_data(**options)
     found = audit_lists(
         log,
         named,
@@ -140,6 +144,12 @@ def audit(
     failed = [str(one) for one in verdicts if one.failed]
     if failed:
         raise IcpeError("the audit fails: " + "\n".join(failed))
+
+
+def _stored_pairs(output: Path, options: dict[str, Any]) -> "Interactions":
+    """Return the log that ``--stream`` reads, without times and weights, which an audit does not need."""
+    with open_stored(output, **options) as (log, _):
+        return log.pairs()
 
 
 def _named(recs: tuple[str, ...]) -> dict[str, Path]:

@@ -1,11 +1,13 @@
 """``icpe data``: the catalogue of data sets, descriptions of logs, downloads and generated worlds."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import click
 
 from icpe.cli.options import data_options, json_option, open_data, print_json, seed_option
+from icpe.cli.stored_data import open_stored, stream_option
 
 
 @click.group()
@@ -44,8 +46,9 @@ def list_datasets(data_dir: Path | None, as_json: bool) -> None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Draw the long tail into this .png, .svg or .pdf file."
 )
+@stream_option
 @json_option
-def describe(output: Path | None, as_json: bool, **options: Any) -> None:
+def describe(output: Path | None, stream: bool, as_json: bool, **options: Any) -> None:
     """Describe a log: counts, density, time span and skew.
 
     DATA is a file, a folder of Parquet files, a folder of a generated world, or a name from `icpe data list`. A data
@@ -59,12 +62,12 @@ def describe(output: Path | None, as_json: bool, **options: Any) -> None:
         from icpe.report.figures import check_suffix
 
         check_suffix(output)
-    log = open_data(**options)
-    figures = describe_log(log)
-    if output is not None:
-        from icpe.report.figures import long_tail, save_figure
+    with open_stored(output, **options) if stream else nullcontext((open_data(**options), None)) as (log, _):
+        figures = describe_log(log)
+        if output is not None:
+            from icpe.report.figures import long_tail, save_figure
 
-        save_figure(long_tail(log), output)
+            save_figure(long_tail(log), output)
     if as_json:
         print_json(figures.as_dict())
     else:

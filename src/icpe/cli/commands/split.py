@@ -1,11 +1,15 @@
 """``icpe split``: training, validation and test parts with a manifest."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from icpe.cli.options import data_options, json_option, open_data, print_json, seed_option
+from icpe.cli.stored_data import open_stored, stream_option
+
+if TYPE_CHECKING:
+    from icpe.split.parts import AnyParts
 
 
 class SplitCommand(click.Command):
@@ -50,14 +54,17 @@ def _setting_flags() -> list[click.Parameter]:
     help="Folder for the parts as Parquet files and for split.json.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing split.")
+@stream_option
 @json_option
-def split(kind: str, seed: int, output: Path | None, force: bool, as_json: bool, **options: Any) -> None:
+def split(kind: str, seed: int, output: Path | None, force: bool, stream: bool, as_json: bool, **options: Any) -> None:
     """Cut a log into training, validation and test data.
 
     The unbiased split spreads the held-out interactions evenly over items, so that recommending popular items to
     everyone does not score well. DATA is a file, a folder, or a name from `icpe data list`.
 
     Example: icpe split events.csv --k-core 10 --seed 0 -o parts
+
+    More rows than memory: icpe split events.parquet --stream --k-core 10 -o parts
     """
     from icpe import split as splits
 
@@ -66,7 +73,15 @@ def split(kind: str, seed: int, output: Path | None, force: bool, as_json: bool,
     _check(kind, settings)
     if "seed" in splits.KINDS[kind].model_fields:
         settings["seed"] = seed
-    parts = splits.cut(open_data(**options), kind, **settings)
+    if stream:
+        with open_stored(output, **options) as (log, folder):
+            _finish(splits.cut_stored(log, folder / "parts", kind, **settings), output, force, as_json)
+        return
+    _finish(splits.cut(open_data(**options), kind, **settings), output, force, as_json)
+
+
+def _finish(parts: "AnyParts[Any]", output: Path | None, force: bool, as_json: bool) -> None:
+    """Write the parts and print what they are."""
     if output is not None:
         parts.save(output, force)
     if as_json:

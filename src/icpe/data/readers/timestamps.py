@@ -91,6 +91,29 @@ def _from_numbers(table: Table, column: str, values: pl.Series, unit: TimeUnit) 
     return (values.cast(pl.Float64) * scale).round().clip(-1, _LATEST).cast(pl.Int64)
 
 
+def unit_of_numbers(rows: pl.LazyFrame, unit: TimeUnit, source: str, column: str = "timestamp") -> TimeUnit:
+    """The unit of the timestamps of rows that are read in batches, where :func:`parse_times` would see only a part.
+
+    Raises:
+        DataError: the times have several units.
+    """
+    kind = rows.collect_schema().get(column)
+    if unit != "auto" or kind is None or not kind.is_numeric() or kind.is_decimal():
+        return unit
+    times = pl.col(column).cast(pl.Float64).filter(pl.col(column).cast(pl.Float64).is_finite())
+    most = rows.select(times.max().alias("most"), times.filter(times > 1e8).min().alias("least"))
+    largest, smallest = most.collect(engine="streaming").row(0)
+    if largest is None:
+        return unit
+    found = _unit_of(largest)
+    if found != "s" and smallest is not None and smallest < 1e11:
+        raise DataError(
+            f"{source}: {column!r} has {smallest:.0f}, which looks like seconds; others look like {found}. "
+            "Convert them to one unit, or pass time_unit (command line: --time-unit)"
+        )
+    return found
+
+
 def _unit_of(largest: float) -> TimeUnit:
     # 1e11 seconds are the year 5138 and 1e11 milliseconds are 1973, so the ranges do not overlap for current logs.
     for unit, limit in (("s", 1e11), ("ms", 1e14), ("us", 1e17)):

@@ -27,18 +27,23 @@ from icpe.files import write_atomically
 from icpe.types import FloatArray, IntArray
 
 TRAITS = 16  # more than the number of genres, so that genres are related but none is a mixture of others
+_DISPLAYED = (col.NAME, "genre")  # columns about items that a world may have
+_IDS = (pl.String, pl.Int64)
+_Types = dict[str, tuple[Any, ...]]  # allowed types of columns
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A biased log and the true preferences behind it. Create one with :func:`make_world`.
+    """A biased log and the true preferences behind it.
+
+    :func:`make_world` generates one, and :func:`icpe.simulate.fit_world` fits one to a real log.
 
     The preference of user u for item i is ``user_tastes[u] · item_traits[i] + item_appeal[i]``; an item that is shown
     is taken with probability sigmoid(preference). Arrays have one row per user or item, in the order of ``log.users``
     and ``log.items``.
 
     Attributes:
-        log: the interactions, with timestamps and with ``item_id, name, genre`` of each item.
+        log: the interactions. A generated world has timestamps, and ``item_id, name, genre`` of each item.
         user_tastes: float32 [users, traits].
         item_traits: float32 [items, traits].
         item_appeal: float32 [items], quality: the part of preference that all users share.
@@ -98,9 +103,8 @@ class World:
 
     def save(self, folder: Path) -> None:
         """Write ``log.parquet``, ``items.parquet`` and ``users.parquet`` into the folder, replacing older ones."""
-        info = self.log.item_info
-        assert info is not None  # a world always has item names
-        items = info.select(col.ITEM, col.NAME, "genre").with_columns(
+        info = self.log.items.to_frame() if self.log.item_info is None else self.log.item_info
+        items = info.select(col.ITEM, *(name for name in _DISPLAYED if name in info.columns)).with_columns(
             pl.Series("appeal", self.item_appeal),
             pl.Series("exposure", self.exposure),
             pl.Series("traits", self.item_traits),
@@ -112,30 +116,31 @@ class World:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The world that :meth:`save` wrote.
+        """The world that :meth:`save` wrote. Names of items and times are optional.
 
         Raises:
             DataError: a file is missing or broken, or the files do not belong together.
         """
-        vector = pl.Array(pl.Float32, TRAITS)
-        users = _read(Path(folder) / "users.parquet", {col.USER: pl.String, "tastes": vector})
-        names = {col.ITEM: pl.String, col.NAME: pl.String, "genre": pl.String}
-        numbers = {"appeal": pl.Float32, "exposure": pl.Float64, "traits": vector}
-        items = _read(Path(folder) / "items.parquet", names | numbers)
+        users = _read(Path(folder) / "users.parquet", {col.USER: _IDS, "tastes": (pl.Array,)})
+        numbers = {"appeal": (pl.Float32,), "exposure": (pl.Float64,), "traits": (users["tastes"].dtype,)}
+        names = dict.fromkeys(_DISPLAYED, (pl.String,))
+        items = _read(Path(folder) / "items.parquet", {col.ITEM: _IDS, **numbers}, names)
         path = Path(folder) / "log.parquet"
-        rows = _read(path, {col.USER: pl.String, col.ITEM: pl.String, col.TIME: pl.Datetime("us", "UTC")})
+        ids = {col.USER: (users[col.USER].dtype,), col.ITEM: (items[col.ITEM].dtype,)}
+        rows = _read(path, ids, {col.TIME: (pl.Datetime("us", "UTC"),)})
+        timed, info = col.TIME in rows.columns, items.drop(*numbers)
         log = Interactions.from_codes(
             users=users[col.USER],
             items=items[col.ITEM],
             user=_row_codes(rows, users, col.USER, path),
             item=_row_codes(rows, items, col.ITEM, path),
-            timestamp=parse_times(Table(rows, (Piece(str(path), rows.height),)), col.TIME),
-            item_info=items.select(*names),
+            timestamp=parse_times(Table(rows, (Piece(str(path), rows.height),)), col.TIME) if timed else None,
+            item_info=info if info.width > 1 else None,
         )
         return cls(
             log=log,
-            user_tastes=users["tastes"].to_numpy(),
-            item_traits=items["traits"].to_numpy(),
+            user_tastes=users["tastes"].to_numpy().astype(np.float32, copy=False),
+            item_traits=items["traits"].to_numpy().astype(np.float32, copy=False),
             item_appeal=items["appeal"].to_numpy(),
             exposure=items["exposure"].to_numpy(),
         )
@@ -159,8 +164,14 @@ def _user_codes(requested: pl.Series | Sequence[str], known: pl.Series) -> IntAr
     return codes
 
 
-def _read(path: Path, expected: dict[str, Any]) -> pl.DataFrame:
-    """The expected columns of a Parquet file, after checking their types and that no value is missing."""
+def _read(path: Path, expected: _Types, optional: _Types | None = None) -> pl.DataFrame:
+    """Some columns of a Parquet file, after checking that their types are allowed and that no value is missing.
+
+    Args:
+        path: the file.
+        expected: allowed types of the columns that it must have.
+        optional: the same for columns that it may have.
+    """
     remedy = "Create the world again: `icpe data make`, or make_world(...).save(folder)"
     if not path.is_file():
         raise DataError(f"{path} does not exist; a world has log.parquet, items.parquet and users.parquet. {remedy}")
@@ -169,10 +180,12 @@ def _read(path: Path, expected: dict[str, Any]) -> pl.DataFrame:
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(f"{path} cannot be read because it seems damaged: {reason}. {remedy}") from error
-    for name, dtype in expected.items():
+    expected = expected | {name: types for name, types in (optional or {}).items() if name in frame.columns}
+    for name, types in expected.items():
         found = frame.schema.get(name)
-        if found != dtype:
-            raise DataError(f"{path}: column {name!r} should be {dtype}; found {found or 'no such column'}. {remedy}")
+        if found is None or found not in types:
+            allowed = " or ".join(map(str, types))
+            raise DataError(f"{path}: column {name!r} should be {allowed}; found {found or 'no such column'}. {remedy}")
     frame = frame.select(*expected)
     if any(frame.null_count().row(0)):
         raise DataError(f"{path} has missing values; a world has none. {remedy}")
