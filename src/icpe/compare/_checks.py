@@ -10,6 +10,7 @@ import tomli_w
 from icpe.compare._state import Cell, run_folder
 from icpe.errors import ConfigError, DataError
 from icpe.files import read_json
+from icpe.jobs import Workers, check_workers
 from icpe.runs.config import RunConfig
 from icpe.runs.folder import CONFIG, SPLIT
 from icpe.toml import parse_toml
@@ -18,7 +19,7 @@ _NOT_COMPARED = {"data": ("data_dir",), "train": ("device",)}  # settings that s
 _PATHS = ("source", "train", "valid", "test", "item_info")  # of [data]
 
 
-def check_request(cells: list[Cell], seeds: list[int], workers: int) -> None:
+def check_request(cells: list[Cell], seeds: list[int], workers: Workers) -> None:
     """Refuse cells, seeds or workers that cannot be run.
 
     Raises:
@@ -26,8 +27,7 @@ def check_request(cells: list[Cell], seeds: list[int], workers: int) -> None:
     """
     if not cells:
         raise ConfigError("nothing to compare: name at least one method with --methods")
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise ConfigError(f"workers is {workers!r}; expected a whole number from 1 up")
+    check_workers(workers)
     check_seeds(seeds)
     folders = Counter(run_folder(Path(), cell, 0) for cell in cells)
     for cell in cells:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from icpe.compare._state import DIALS, NOTE, read_note
+from icpe.data.interactions import Interactions
 from icpe.files import write_json, write_together
 from icpe.files.atomic import as_json, text_writer
 from icpe.runs.config import RunConfig
@@ -13,19 +14,28 @@ from icpe.runs.folder import CHECKPOINT, PER_USER, RESULT
 from icpe.runs.load import load
 from icpe.runs.measure import measure
 from icpe.runs.run import Run
+from icpe.split import Parts
 
 _NOTE_EVERY = 30.0  # seconds
 
 
-def run_once(config: RunConfig, folder: Path, dials: list[tuple[str, float]], keep_checkpoint: bool) -> None:
+def run_once(
+    folder: Path,
+    config: RunConfig,
+    dials: list[tuple[str, float]],
+    keep_checkpoint: bool,
+    data: Interactions | Parts | None = None,
+) -> None:
     """Train a run from where it stands, evaluate it, and note how many seconds it took.
 
     Args:
-        config: settings of the run.
         folder: of the run.
+        config: settings of the run.
         dials: settings of ranking to evaluate after training, each with a value.
         keep_checkpoint: whether to keep the checkpoint of the finished run.
+        data: of the run, if they have come from another machine.
     """
+    config = config.with_data(data)
     before, started = float(read_note(folder).get("seconds", 0.0)), time.monotonic()
     noted = started
 

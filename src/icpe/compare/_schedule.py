@@ -11,7 +11,8 @@ from icpe.compare._checks import refuse_other_data
 from icpe.compare._files import write_tables
 from icpe.compare._run import run_once
 from icpe.compare._state import Cell, Failure, Grid, dial_values, is_finished, read_row, results_frame, run_folder
-from icpe.jobs import Job, JobResult, run_jobs
+from icpe.jobs import Job, JobResult, Workers, run_jobs
+from icpe.jobs.travel import data_input
 from icpe.runs.folder import CHECKPOINT
 
 _WRITE_EVERY = 10.0  # seconds between two versions of the tables while runs end
@@ -54,7 +55,7 @@ class Schedule:
         folder: of the comparison.
         on_event: receives all progress.
         keep_checkpoints: whether to keep the checkpoints of finished runs.
-        workers: number of processes that train.
+        workers: number of processes that train, or a cluster.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Schedule:
         folder: Path,
         on_event: Callable[[Event], None] | None,
         keep_checkpoints: bool,
-        workers: int,
+        workers: Workers,
     ) -> None:
         self._cells, self._seeds, self._folder = cells, seeds, folder
         self._on_event, self._keep, self._workers = on_event, keep_checkpoints, workers
@@ -125,8 +126,9 @@ class Schedule:
             return None
         run = self._left.pop(0)
         cell, seed = self._runs[run]
-        arguments = (cell.run_config(seed), self._run_folder(run), dial_values(cell), self._keep)
-        return Job(run, arguments, group=cell.backbone)
+        config = cell.run_config(seed).portable()
+        arguments = (config, dial_values(cell), self._keep)
+        return Job(run, arguments, cell.backbone, self._run_folder(run), (data_input(config),))
 
     def _start(self, job: Job) -> None:
         self._running.append(job.key)
@@ -170,4 +172,4 @@ class Schedule:
         for run in [*self._left, *self._running]:
             own = [seconds for label, seconds in known if label == self._runs[run][0].label]
             total += sum(own) / len(own) if own else overall
-        return total / self._workers
+        return total / (self._workers if isinstance(self._workers, int) else max(1, len(self._running)))

@@ -8,6 +8,7 @@ from icpe.compare._files import read_grid, write_results, write_tables
 from icpe.compare._schedule import Event, Schedule
 from icpe.compare._state import Cell, Failure, Grid, results_frame, run_folder
 from icpe.files import lock_folder
+from icpe.jobs import Workers
 
 __all__ = ["Cell", "Event", "Failure", "Grid", "open_grid", "results_frame", "run_folder", "run_grid"]
 
@@ -17,7 +18,7 @@ def run_grid(
     seeds: Sequence[int],
     folder: Path,
     *,
-    workers: int = 1,
+    workers: Workers = 1,
     on_event: Callable[[Event], None] | None = None,
     keep_checkpoints: bool = False,
     subject: str | None = "icpe",
@@ -34,7 +35,7 @@ def run_grid(
         seeds: of every cell; a seed decides the split, the initial values and all sampling.
         folder: of the comparison.
         workers: number of processes that train, with one thread each, as many as fit into memory; 1 trains in this
-            process.
+            process; ``icpe.jobs.RayCluster("auto")`` trains on the machines of a cluster, which need no shared folder.
         on_event: receives all progress.
         keep_checkpoints: whether to keep the checkpoints of finished runs, which take most of the space.
         subject: label or method that the tables test against the others.

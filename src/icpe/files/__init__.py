@@ -5,6 +5,7 @@ from icpe.files.lock import lock_folder
 from icpe.files.manifest import MANIFEST, opened, read_json, sealed
 from icpe.files.together import finish_interrupted, write_together
 from icpe.files.verify import check_files
+from icpe.files.whole import read_folder, write_folder
 
 __all__ = [
     "MANIFEST",
@@ -12,10 +13,12 @@ __all__ = [
     "finish_interrupted",
     "lock_folder",
     "opened",
+    "read_folder",
     "read_json",
     "remove_leftovers",
     "sealed",
     "write_atomically",
+    "write_folder",
     "write_json",
     "write_text",
     "write_together",

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 from icpe.errors import ConfigError, IcpeError
 
 UNLOCKED = -1
+_PAUSE = 0.05  # seconds between two attempts
 
 
 def try_lock(folder: Path) -> int | None:
@@ -43,8 +45,13 @@ def release(handle: int) -> None:
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path, wait: float = 0.0, remedy: str = "choose another folder with -o") -> Iterator[None]:
     """Create the folder if necessary and lock it for one process.
+
+    Args:
+        folder: the folder.
+        wait: seconds to wait for another process that has locked the folder.
+        remedy: what messages advise, besides waiting.
 
     Raises:
         ConfigError: another process has locked the folder, or it is a file.
@@ -52,15 +59,16 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = try_lock(folder)
+        handle, end = try_lock(folder), monotonic() + wait
+        while handle is None and monotonic() < end:
+            sleep(_PAUSE)
+            handle = try_lock(folder)
     except OSError as error:
         # A file where a folder should be is a wrong name; all else is a trouble of the disk.
         kind = ConfigError if isinstance(error, FileExistsError | NotADirectoryError) else IcpeError
-        raise kind(f"{folder} cannot be written to: {error.strerror}; choose another folder with -o") from error
+        raise kind(f"{folder} cannot be written to: {error.strerror}; {remedy}") from error
     if handle is None:
-        raise ConfigError(
-            f"another process is working in {folder}; wait until it ends, or choose another folder with -o"
-        )
+        raise ConfigError(f"another process is working in {folder}; wait until it ends, or {remedy}")
     try:
         yield
     finally:

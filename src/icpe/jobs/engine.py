@@ -1,12 +1,34 @@
 """Jobs, what becomes of them, and the loop that runs them on an engine."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from icpe.errors import ConfigError, DataError, IcpeError
+from icpe.jobs.cluster import RayCluster
+
 Value = TypeVar("Value")
+Workers = int | RayCluster
 WORKER_DIED = "WorkerDied"
+
+
+@dataclass(frozen=True)
+class Input:
+    """Something that jobs read from the disk of this machine, and that other machines need a copy of.
+
+    Attributes:
+        name: the keyword argument of the function that receives the copy.
+        key: inputs with the same key have the same content, which travels once.
+        pack: called on this machine; returns what travels.
+        unpack: called in each process that needs it with what has travelled; returns the argument.
+    """
+
+    name: str
+    key: str
+    pack: Callable[[], Any]
+    unpack: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -17,11 +39,16 @@ class Job:
         key: identifies the job in its result.
         arguments: what the function is called with. They must be picklable.
         group: jobs of one group need about the same amount of memory.
+        folder: the folder that the function reads and writes, its first argument; None for a function without one. An
+            engine on other machines gives the function a copy, and brings all files of the copy back.
+        inputs: what the function reads elsewhere on this disk. Engines on this machine leave these arguments out.
     """
 
     key: Any
     arguments: tuple[Any, ...]
     group: str = ""
+    folder: Path | None = None
+    inputs: tuple[Input, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +73,11 @@ class JobResult(Generic[Value]):
     def failed(self) -> bool:
         """Whether the job failed."""
         return bool(self.error)
+
+    def as_error(self, prefix: str = "") -> IcpeError:
+        """Return the failure as one of our errors, of the class that the function raised if it is one of ours."""
+        kind = {"ConfigError": ConfigError, "DataError": DataError}.get(self.error, IcpeError)
+        return kind(f"{prefix}{self.reason}")
 
 
 class Engine(Protocol[Value]):
@@ -103,7 +135,7 @@ def run_jobs(
     function: Callable[..., Value],
     on_done: Callable[[JobResult[Value]], None],
     *,
-    workers: int = 1,
+    workers: Workers = 1,
     on_start: Callable[[Job], None] | None = None,
     on_wait: Callable[[Job, str], None] | None = None,
 ) -> None:
@@ -116,11 +148,22 @@ def run_jobs(
         next_job: returns the next job, or None if there is none at the moment. It is asked again after every result.
         function: what each job calls. Worker processes import it, so it must be defined at the top of a module.
         on_done: receives every result.
-        workers: number of worker processes, each with one thread; 1 runs the jobs in this process.
+        workers: number of worker processes, each with one thread; 1 runs the jobs in this process; a
+            :class:`RayCluster` runs them on other machines.
         on_start: receives every job when it starts.
         on_wait: receives a job that has to wait although a worker is free, and the reason.
     """
-    engine = _make_engine(function, workers)
+    run_on(make_engine(function, workers), next_job, on_done, on_start, on_wait)
+
+
+def run_on(
+    engine: Engine[Value],
+    next_job: Callable[[], Job | None],
+    on_done: Callable[[JobResult[Value]], None],
+    on_start: Callable[[Job], None] | None = None,
+    on_wait: Callable[[Job, str], None] | None = None,
+) -> None:
+    """Run jobs as :func:`run_jobs` does, on an engine, which is closed at the end."""
     held: Job | None = None  # a job that waits for memory
     running, told = 0, ""
     try:
@@ -148,18 +191,62 @@ def run_jobs(
         engine.close()
 
 
-def call(function: Callable[..., Value], job: Job) -> JobResult[Value]:
+def run_in_order(jobs: Iterable[Job], function: Callable[..., Value], workers: Workers) -> Iterator[Value]:
+    """Yield the values of jobs in the order of the jobs. Few of them are in memory at a time.
+
+    Raises:
+        IcpeError: a job failed.
+    """
+    engine, left = make_engine(function, workers), iter(jobs)
+    order: list[Any] = []  # keys of the jobs whose values are to come
+    ready: dict[Any, Value] = {}
+    try:
+        while True:
+            # Values that wait for an earlier one count too: a slow job must not fill the memory.
+            while engine.free > len(ready) and (job := next(left, None)) is not None:
+                engine.submit(job)
+                order.append(job.key)
+            if not order:
+                return
+            for result in engine.wait():
+                if result.failed:
+                    raise result.as_error()
+                ready[result.key] = result.value  # type: ignore[assignment]
+            while order and order[0] in ready:
+                yield ready.pop(order.pop(0))
+    finally:
+        engine.close()
+
+
+def call(function: Callable[..., Value], job: Job, **inputs: Any) -> JobResult[Value]:
     """Return the result of a job that is run here and now. Exceptions become failures, except an interruption."""
     started = time.perf_counter()
     try:
-        value = function(*job.arguments)
+        value = function(*(() if job.folder is None else (job.folder,)), *job.arguments, **inputs)
     except Exception as error:  # one bad job must not end a night of them
         reason = " ".join((str(error) or repr(error)).split())
         return JobResult(job.key, time.perf_counter() - started, None, reason, type(error).__name__)
     return JobResult(job.key, time.perf_counter() - started, value)
 
 
-def _make_engine(function: Callable[..., Value], workers: int) -> Engine[Value]:
+def check_workers(workers: Workers) -> None:
+    """Refuse what is neither a number of workers nor a cluster.
+
+    Raises:
+        ConfigError: the value is wrong.
+    """
+    if isinstance(workers, RayCluster):
+        return
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise ConfigError(f"workers is {workers!r}; expected a whole number from 1 up")
+
+
+def make_engine(function: Callable[..., Value], workers: Workers) -> Engine[Value]:
+    """Return the engine for a number of workers or a cluster."""
+    if isinstance(workers, RayCluster):
+        from icpe.jobs.ray import RayTasks
+
+        return RayTasks(function, workers)
     if workers == 1:
         return InProcess(function)
     from icpe.jobs.processes import WorkerProcesses

@@ -1,5 +1,6 @@
 """Estimates of the memory that jobs need, so that only as many run at a time as fit."""
 
+import sys
 from collections.abc import Callable, Iterable
 
 import psutil
@@ -20,6 +21,15 @@ def process_memory(process: int | None = None) -> int:
         return int(psutil.Process(process).memory_info().rss)
     except psutil.Error:
         return 0
+
+
+def peak_memory() -> int:
+    """Return the most bytes of memory that this process has used at any time."""
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 class MemoryGuard:

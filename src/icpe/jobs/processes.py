@@ -24,7 +24,7 @@ _REASON = (
     "in which case fewer --workers help"
 )
 _LOOK_EVERY = 0.5  # seconds between looks at the memory of workers
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 @dataclass
@@ -125,8 +125,8 @@ class _Worker:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Make processes that start now compute with one thread. Libraries read these variables when they are loaded."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ import polars as pl
 from icpe.compare.grid import Cell, Event, Grid, run_grid
 from icpe.errors import ConfigError, IcpeError
 from icpe.files import write_atomically, write_json
+from icpe.jobs import Workers
 from icpe.methods import METHODS as KNOWN_METHODS
 from icpe.metrics.statistics import mean_and_std
 from icpe.recommender import Model
@@ -44,7 +45,7 @@ class Reproduction:
         backbones: backbones of the studies that do not choose their own.
         preset: preset with tuned settings, or None for the defaults.
         quick: whether to use fewer values and shorter computations.
-        workers: number of processes that train.
+        workers: number of processes that train, or a cluster.
         on_event: called when a run begins or ends.
         on_stage: called with the name of each computation that begins.
         user: user whose lists the case study shows, or None for a random one.
@@ -58,7 +59,7 @@ class Reproduction:
     backbones: list[str]
     preset: str | None = None
     quick: bool = False
-    workers: int = 1
+    workers: Workers = 1
     on_event: Callable[[Event], None] | None = None
     on_stage: Callable[[str], None] | None = None
     user: str | None = None

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from icpe.errors import IcpeError
-from icpe.jobs import WORKER_DIED, Job, JobResult, run_jobs
+from icpe.jobs import WORKER_DIED, Job, JobResult, Workers
+from icpe.jobs.engine import run_on
 from icpe.tune._cells import TunedCell
+from icpe.tune._engine import trial_engine
 from icpe.tune.results import TrialEvent
 from icpe.tune.storage import JOB
-from icpe.tune.trial import TrialResult, result_of, run_trial
+from icpe.tune.trial import TrialResult, result_of
 
 
 class Schedule:
@@ -29,10 +31,10 @@ class Schedule:
         self._open = list(range(len(cells)))
         self._running: dict[str, int] = {}  # job → cell
 
-    def run(self, workers: int) -> None:
+    def run(self, workers: Workers) -> None:
         """Run trials until all budgets are spent."""
         try:
-            run_jobs(self._next_job, run_trial, self._end, workers=workers)
+            run_on(trial_engine(workers), self._next_job, self._end)
         except BaseException:
             # If this fails too, the next command or another process notices that the trials have no process.
             with suppress(Exception):

@@ -1,16 +1,15 @@
 """The settings to try next: the defaults first, then proposals of Optuna's TPE sampler, never the same twice."""
 
-import warnings
 from collections.abc import Sequence
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from icpe.rng import random_keys
 from icpe.tune.space import Point, Space
+from icpe.tune.storage import experimental_features
 
 _RANDOM_TRIALS = 8  # trials before the sampler learns from them
 _ATTEMPTS = 20  # proposals of the sampler before a random point is taken
@@ -62,6 +61,5 @@ def _random_point(tried: Sequence[Point], space: Space, stream: str, seed: int) 
 
 def _sampler(seed: int) -> TPESampler:
     """Return a sampler that proposes all settings together and takes running trials into account."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
+    with experimental_features():
         return TPESampler(seed=seed, n_startup_trials=_RANDOM_TRIALS, multivariate=True, constant_liar=True)

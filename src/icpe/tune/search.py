@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from icpe.errors import ConfigError
 from icpe.extras import require
 from icpe.files import lock_folder
+from icpe.jobs import Workers, check_workers
 from icpe.runs.config import RunConfig
 from icpe.suggest import unknown_name
 from icpe.tune.results import TrialEvent, TuningResult, write_presets
@@ -28,7 +29,7 @@ def tune(
     *,
     trials: int = 20,
     seeds: Sequence[int] = (100, 101),
-    workers: int = 1,
+    workers: Workers = 1,
     minutes: float | None = None,
     prune: bool = True,
     criterion: "Criterion" = "ndcg",
@@ -47,7 +48,8 @@ def tune(
         folder: holds the study (``study.db``).
         trials: number of trials for each; failed and pruned ones count.
         seeds: of each trial; a seed decides the split, the initial values and all sampling.
-        workers: number of processes that train, with one thread each; 1 trains in this process.
+        workers: number of processes that train, with one thread each; 1 trains in this process;
+            ``icpe.jobs.RayCluster("auto")`` trains on the machines of a cluster, while this process keeps the study.
         minutes: start no further trial of a configuration that has trained for so long.
         prune: whether to skip the other seeds of a trial whose first seed is below the median of earlier trials.
         criterion: what is maximised on validation: ``ndcg`` (NDCG@20 at the setting of the dial that training chooses),
@@ -76,7 +78,7 @@ def _tune(
     folder: Path,
     trials: int,
     seeds: Sequence[int],
-    workers: int,
+    workers: Workers,
     minutes: float | None,
     prune: bool,
     criterion: "Criterion",
@@ -98,7 +100,7 @@ def _tune(
     for config in configs:
         config.train_settings(config.make_method()).torch_device()
     hashes = [open_training(config, seeds[0])[2] for config in configs]
-    if workers > 1:
+    if workers != 1:
         forget_data()  # the workers read the data themselves
     with lock_folder(folder), quiet_optuna(), storage_errors():
         url = storage or f"sqlite:///{(folder / STUDY).absolute()}"
@@ -138,11 +140,11 @@ def _with_goal(config: RunConfig, criterion: "Criterion") -> RunConfig:
 
 
 def _check(
-    configs: Sequence[RunConfig], trials: int, seeds: Sequence[int], workers: int, minutes: float | None
+    configs: Sequence[RunConfig], trials: int, seeds: Sequence[int], workers: Workers, minutes: float | None
 ) -> None:
-    for name, value in (("trials", trials), ("workers", workers)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"{name} is {value!r}; expected a whole number from 1 up")
+    check_workers(workers)
+    if not isinstance(trials, int) or isinstance(trials, bool) or trials < 1:
+        raise ConfigError(f"trials is {trials!r}; expected a whole number from 1 up")
     if not seeds or len(set(seeds)) < len(seeds) or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
         raise ConfigError(f"seeds are {list(seeds)!r}; expected different whole numbers from 0 up, such as [100, 101]")
     if minutes is not None and not minutes > 0:

@@ -1,5 +1,6 @@
 """The database of a tuning: Optuna's storage, with heartbeats and retries."""
 
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from icpe.errors import ConfigError, IcpeError
 JOB = "job"  # attribute of a trial that names the job which runs it, set when its settings are complete
 _HEARTBEAT = 60  # seconds between signs of life of a running trial
 _SILENCE = 300  # seconds without a sign of life after which a trial is given to another process
+_FILTERS = threading.RLock()
 
 
 @lru_cache(maxsize=8)  # a process opens each database once; opening takes longer than a short trial
@@ -56,8 +58,7 @@ def _open(url: str) -> RDBStorage:
 
 def _connect(url: str) -> RDBStorage:
     sqlite = url.startswith("sqlite")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
+    with experimental_features():
         storage = RDBStorage(
             url,
             engine_kwargs={"connect_args": {"timeout": 60}} if sqlite else {},
@@ -74,8 +75,7 @@ def _connect(url: str) -> RDBStorage:
 def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
     """Queue a trial again whose process is gone. One without complete settings is left; others will be proposed."""
     if JOB in trial.user_attrs:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
+        with experimental_features():
             RetryHeartbeatStaleTrialCallback()(study, trial)
 
 
@@ -100,6 +100,15 @@ def _database_error(error: BaseException | None) -> BaseException | None:
     while error is not None and not isinstance(error, StorageInternalError | SQLAlchemyError):
         error = error.__cause__ or error.__context__
     return error
+
+
+@contextmanager
+def experimental_features() -> Iterator[None]:
+    """Silence Optuna's warning that a feature is experimental."""
+    # The filters of warnings belong to the whole process, so one thread at a time changes them.
+    with _FILTERS, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        yield
 
 
 @contextmanager

@@ -6,13 +6,11 @@ its process is gone, its settings are queued again together with the scores of t
 
 import json
 import time
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import optuna
-from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import MedianPruner
 from optuna.samplers import PartialFixedSampler, RandomSampler
 from optuna.storages import RDBStorage
@@ -21,7 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 from icpe.errors import ConfigError
 from icpe.tune.proposals import propose
 from icpe.tune.space import Point, Space
-from icpe.tune.storage import JOB, queue_again
+from icpe.tune.storage import JOB, experimental_features, queue_again
 
 FOUND = "found"  # attribute of a trial: its scores and seconds so far, or why it failed
 _TRIALS_FOR_MEDIAN = 5
@@ -117,8 +115,7 @@ class CellStudy:
         Trials that were interrupted are in Optuna's queue and come first.
         """
         point = propose(self.counted(), self.space, self.name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
+        with experimental_features():
             self.optuna.sampler = PartialFixedSampler(point or {}, RandomSampler())
         return point is not None or bool(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
 

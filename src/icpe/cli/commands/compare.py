@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from icpe.cli._engine import parse_workers, training_engine_options
 from icpe.cli._names import backbones_option, methods_option, parse_names
 from icpe.cli._seeds import parse_seeds, seeds_option
 from icpe.cli.commands.train import make_config
@@ -19,7 +20,6 @@ from icpe.cli.options import (
     json_option,
     print_json,
     training_options,
-    workers_option,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--preset", help="Tuned settings: a name or a .toml file. Methods without settings in it are marked as not tuned."
 )
-@workers_option
+@training_engine_options
 @click.option("--keep-checkpoints", is_flag=True, help="Keep the checkpoints of finished runs, which take much space.")
 @click.option(
     "--audit",
@@ -62,7 +62,9 @@ def compare(
     cells: Path | None,
     only: tuple[str, ...],
     subject: str,
-    workers: int,
+    workers: int | None,
+    engine: str,
+    address: str | None,
     keep_checkpoints: bool,
     with_audit: bool,
     as_json: bool,
@@ -87,7 +89,7 @@ def compare(
                 rows,
                 numbers,
                 output,
-                workers=workers,
+                workers=parse_workers(engine, address, workers),
                 on_event=show,
                 keep_checkpoints=keep_checkpoints,
                 subject=subject,

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from icpe.cli._engine import parse_workers, training_engine_options
 from icpe.cli._seeds import parse_seeds, seeds_option
 from icpe.cli.commands.train import make_config
 from icpe.cli.dotted import DottedCommand
@@ -17,7 +18,6 @@ from icpe.cli.options import (
     print_json,
     reading_options,
     split_options,
-    workers_option,
 )
 
 _WHAT = (
@@ -48,7 +48,7 @@ _QUICK: dict[str, Any] = {"epochs": 10, "batch_size": 4096, "lr": 0.01}  # setti
 )
 @click.option("--preset", help="Tuned settings: name of a data set, or a .toml file. Default: those of DATA, if any.")
 @click.option("--quick", is_flag=True, help="Use one seed and short training. All results say so.")
-@workers_option
+@training_engine_options
 @click.option("--user", help="User whose lists the case study shows. Default: a random user.")
 @config_option
 @split_options
@@ -67,7 +67,9 @@ def reproduce(
     methods: str,
     preset: str | None,
     quick: bool,
-    workers: int,
+    workers: int | None,
+    engine: str,
+    address: str | None,
     user: str | None,
     as_json: bool,
     **flags: Any,
@@ -104,7 +106,7 @@ def reproduce(
             methods=_names("--methods", methods, list(METHODS)),
             preset=_preset(preset, data),
             quick=quick,
-            workers=workers,
+            workers=parse_workers(engine, address, workers),
             on_event=show,
             on_stage=lambda stage: click.echo(f"{stage} …", err=True),
             user=user,

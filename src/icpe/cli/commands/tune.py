@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from icpe import __version__
+from icpe.cli._engine import parse_workers, training_engine_options
 from icpe.cli._names import backbones_option, methods_option, parse_names
 from icpe.cli._seeds import parse_seeds, seeds_option
 from icpe.cli.commands.train import make_config
@@ -21,7 +22,6 @@ from icpe.cli.options import (
     print_json,
     reading_options,
     tuning_options,
-    workers_option,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _FIRST_SEED = 100  # leaves the seeds below it to the comparison that uses the s
     help="Folder for the study (study.db) and the settings found (presets.toml).",
 )
 @click.option("--storage", metavar="URL", help="Database for the study that several processes and machines can share.")
-@workers_option
+@training_engine_options
 @click.option(
     "--minutes",
     type=float,
@@ -84,7 +84,9 @@ def tune(
     seeds: str | None,
     output: Path,
     storage: str | None,
-    workers: int,
+    workers: int | None,
+    engine: str,
+    address: str | None,
     minutes: float | None,
     prune: bool,
     criterion: Any,
@@ -111,7 +113,7 @@ def tune(
                 output,
                 trials=trials,
                 seeds=numbers,
-                workers=workers,
+                workers=parse_workers(engine, address, workers),
                 minutes=minutes,
                 prune=prune,
                 criterion=criterion,
