@@ -2,6 +2,7 @@
 
 import json
 
+import polars as pl
 import pytest
 
 from icpe import make_world
@@ -44,11 +45,33 @@ def test_mistakes_name_flags(icpe, world):
         (("--loop.herding", "7"), "--loop.herding is 7; expected"),
         (("--train.seed", "7"), "use --seeds"),
         (("--seeds", "0"), "--seeds is '0'"),
+        (("--explore", "1.5"), "--explore is 1.5; expected"),
+        (("--drift", "-1"), "--drift is -1.0; expected"),
+        (("--backbones", "mf,fm"), "unknown backbone 'fm'"),
+        (("--backbones", "mf,neumf", "--backbone.layers", "2"), "--backbone.layers"),
+        (("--liking", "0.5"), "--liking is about logs"),
+        (("--items", "names.csv"), "--items is about logs"),
     ):
         code, out, err = icpe(*base, *words)
         assert (code, out) == (2, "")
         assert expected in err
     code, _, err = icpe("simulate", "events.csv", "--methods", "normal", "-o", "sim")
     assert code == 2
-    assert "events.csv is not a world" in err
-    assert "icpe data make" in err
+    assert "events.csv" in err
+
+
+def test_a_world_fitted_to_a_log(icpe, tmp_path):
+    log = make_world(users=60, items=50, interactions=600).log.to_frame()
+    pl.concat([log, log.head(200)]).rename({"user_id": "who"}).write_csv(tmp_path / "events.csv")
+    command = ("simulate", "events.csv", "--column", "user_id=who", "--methods", "normal", "--rounds", 2)
+    code, out, err = icpe(*command, "--train.epochs", 1, "--liking", 0.5, "--new-items", 3, "-o", "sim", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["fit"]["liking"] == 0.5
+    assert found["fit"]["log_repeats"] == found["settings"]["repeat"] == 0.25
+    assert found["settings"]["candidates"] == 100
+    assert {row["arm"] for row in found["rounds"]} == {"normal", "oracle", "random", "popularity", "none"}
+    page = (tmp_path / "sim" / "report.html").read_text(encoding="utf-8")
+    assert "How well the world reproduces the log" in page
+    assert f"rank correlation of {found['fit']['rank_correlation']:.2f}" in page
+    assert "New in every round: 0 users and 3 items." in page

@@ -109,7 +109,7 @@ def test_every_method_has_its_own_colour_in_every_figure():
     names = [name for name, one in METHODS.items() if one.__module__.startswith("icpe.")]
     styles = dict(zip(names, method_styles(names), strict=True))
     colours = [style.colour for style in styles.values()]
-    assert len(set(colours)) == len(names) == 17
+    assert len(set(colours)) == len(names) == 23
     assert not {HEAD, NICHE, GREY} & set(colours)
     assert len(set(map(str.lower, PALETTE))) == len(PALETTE)
     some = ["icpe", "dice", "normal"]

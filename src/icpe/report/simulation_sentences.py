@@ -1,5 +1,7 @@
 """Sentences that say what a simulation has found."""
 
+from math import exp
+
 import polars as pl
 
 from icpe.report.sentences import Headline
@@ -34,6 +36,15 @@ def headline(found: Simulation) -> Headline:
     return pairs
 
 
+def limits_sentence(found: Simulation) -> str:
+    """What the model of people leaves out."""
+    tastes = "tastes drift by chance but follow no list" if found.settings.drift else "tastes do not change"
+    return (
+        f"People here are a model: {tastes}, an item counts for a user once, and acceptance depends on "
+        "taste alone. Compare arms with each other; do not read the numbers as a forecast for a real service."
+    )
+
+
 def seeds_sentence(found: Simulation) -> str:
     """How certain the numbers are."""
     count = len(found.seeds)
@@ -43,6 +54,28 @@ def seeds_sentence(found: Simulation) -> str:
             "which removes most but not all of it. Add seeds for bands."
         )
     return f"Numbers are means over {count} seeds; bands in the figures reach from the smallest to the largest seed."
+
+
+def fit_sentences(found: Simulation) -> list[str]:
+    """How well a world that was fitted to a log reproduces the log; nothing for a generated world."""
+    fit = found.fit
+    if fit is None:
+        return []
+    return [
+        "The world is fitted to a log: tastes come from ICPE on MF, trained on the log, so the arms of ICPE look for "
+        "tastes of their own form, which favours them. A choice that the model has "
+        f"not seen is {exp(fit['likelihood'] - fit['by_popularity']):.1f} times as likely under the fitted world as "
+        "under popularity alone. Users find items with a probability that grows with popularity to the power of "
+        f"{fit['pull']:.2f}.",
+        f"When {fit['users']:,} users choose again from nothing, without a recommender, the popularity of items has a "
+        f"rank correlation of {fit['rank_correlation']:.2f} with that in the log (Kolmogorov-Smirnov distance "
+        f"{fit['ks']:.2f}), and the share of hits of a user a correlation of {fit['head_share_correlation']:.2f}. "
+        f"{percent(fit['log_repeats'])} of the rows of the log repeat an earlier pair; in the world, "
+        f"{percent(fit['world_repeats'])} of the visits do, by its settings.",
+        f"A log shows no lists. That users look at place k with probability k to the power of "
+        f"{-found.settings.position_bias:g}, and accept what they have chosen in the log with probability "
+        f"{fit['liking']:g} on average, are assumptions.",
+    ]
 
 
 def _compared(difference: float, more: str, less: str) -> str:

@@ -44,6 +44,31 @@ def choose_from_list(
     return _first(free & (look < seen) & (accept < useful))
 
 
+def explore(shown: IntArray, tried: IntArray, free: BoolArray, chance: FloatArray, share: float) -> IntArray:
+    """Lists in which a share of the places shows a random item instead, [lists, n].
+
+    A place keeps its item if the user has the random item already, or if the list shows it at another place.
+
+    Args:
+        shown: [lists, n], the items of the lists.
+        tried: [lists, n], a random item for each place.
+        free: [lists, n], whether the user does not have that item.
+        chance: [lists, n], uniform random numbers.
+        share: of the places that explore.
+
+    Example:
+        >>> shown, tried = np.array([[3, 1, 2]]), np.array([[5, 3, 5]])
+        >>> explore(shown, tried, np.ones((1, 3), bool), np.zeros((1, 3)), 0.5).tolist()
+        [[5, 3, 2]]
+    """
+    mixed = shown.copy()
+    for place in range(shown.shape[1]):
+        new = tried[:, place]
+        swap = (chance[:, place] < share) & free[:, place] & (mixed != new[:, None]).all(axis=1)
+        mixed[swap, place] = new[swap]
+    return mixed
+
+
 def choose_organically(free: BoolArray, preference: FloatArray, liked: FloatArray) -> IntArray:
     """The column that each visit takes from the items found without a recommender, int64 [visits], or -1 for nothing.
 

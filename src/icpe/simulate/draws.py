@@ -13,6 +13,7 @@ class VisitDraws:
 
     Attributes:
         active: [users], whether the user visits.
+        again: [users], whether the user returns to something that they have.
         follow: [users], whether the visit follows the list.
         look: [users, n], whether the user looks at a place of the list.
         accept: [users, n], whether the user accepts the item there.
@@ -21,6 +22,7 @@ class VisitDraws:
     """
 
     active: FloatArray
+    again: FloatArray
     follow: FloatArray
     look: FloatArray
     accept: FloatArray
@@ -48,9 +50,16 @@ def draw_visit(seed: int, number: int, visit: int, users: int, settings: LoopSet
     n, candidates = settings.n, settings.candidates
     return VisitDraws(
         uniform("active"),
+        uniform("again"),
         uniform("follow"),
         uniform("look", n),
         uniform("accept", n),
         uniform("found", candidates),
         uniform("liked", candidates),
     )
+
+
+def draw_exploration(seed: int, number: int, users: int, n: int) -> tuple[FloatArray, FloatArray]:
+    """Uniform random numbers for the lists of a round, each [users, n]: whether a place explores, and which item."""
+    chance, item = (stream(seed, f"simulate/{number}/explore/{one}").random((users, n)) for one in ("chance", "item"))
+    return chance, item

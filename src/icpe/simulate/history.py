@@ -23,7 +23,7 @@ class History:
         self._population, self._items = population, np.int64(population.items)
         self._keys = np.sort(log.user * self._items + log.item)
         self._new = np.empty(0, np.int64)
-        self.counts = log.item_counts.copy()
+        self.counts, self._before = log.item_counts.copy(), log.user_counts
         self.consumed = np.zeros(population.users, np.int64)
         self.shown = np.zeros(population.items, np.int64)
         self.direction = np.zeros((population.users, population.directions.shape[1]))
@@ -31,6 +31,10 @@ class History:
     def has(self, users: IntArray, items: IntArray) -> BoolArray:
         """Whether each user has the items of their row, [rows, k]."""
         return contains(self._keys, users[:, None] * self._items + items)
+
+    def has_any(self) -> BoolArray:
+        """Whether each user has anything, [users]."""
+        return np.asarray(self._before + self.consumed > 0)
 
     def add(self, user: IntArray, item: IntArray, shown: IntArray) -> None:
         """Append the consumption of a round and what its lists have shown."""
@@ -41,11 +45,12 @@ class History:
         self.shown += shown
         np.add.at(self.direction, user, self._population.directions[item])
 
-    def log(self) -> Interactions:
-        """The whole log of the arm."""
+    def log(self, users: int, items: int) -> Interactions:
+        """The log of the arm, with the first ``users`` users and ``items`` items only."""
         start = self._population.world.log
         user, item = (part.astype(np.int32) for part in np.divmod(self._keys, self._items))
-        return Interactions(start.users, start.items, user, item, item_info=start.item_info)
+        kept = (user < users) & (item < items)
+        return Interactions(start.users.head(users), start.items.head(items), user[kept], item[kept])
 
     def jaccard(self, pairs: IntArray) -> FloatArray:
         """Jaccard index of what the two users of each pair have consumed since the first round, float64 [pairs].

@@ -27,7 +27,7 @@ SHOWN = tuple(f"shown_{name}" for name in (*_SPREAD, "utility", "regret", "diver
 SCHEMA: dict[str, Any] = {
     "round": pl.Int64,
     "group": pl.String,
-    **dict.fromkeys(("visits", "consumed", "recommended", "lists"), pl.Int64),
+    **dict.fromkeys(("visits", "repeats", "consumed", "recommended", "lists"), pl.Int64),
     **dict.fromkeys(("log_gini", *CONSUMED, *SHOWN), pl.Float64),
 }
 
@@ -57,10 +57,11 @@ def measure_round(
                 "round": number,
                 "group": name,
                 "visits": int(played.visits[mask].sum()),
+                "repeats": int(played.repeats[mask].sum()),
                 "consumed": int(among.sum()),
                 "recommended": int((played.place[among] > 0).sum()),
                 "lists": int(played.times[listed].sum()),
-                "log_gini": gini(history.counts) if name == EVERYONE else None,
+                "log_gini": gini(history.counts[: population.items_present]) if name == EVERYONE else None,
                 **consumed(mask),
                 **shown(mask),
             }
@@ -97,7 +98,8 @@ def _shown_measure(population: Population, history: History, played: Round, sett
     useful = list_utility(population, lists, seen)
     best = useful
     if len(lists):
-        best = list_utility(population, top_n(population.truth, lists.users, settings.n, hide=[history.log()]), seen)
+        hidden = history.log(population.users_present, population.items_present)
+        best = list_utility(population, top_n(population.truth, lists.users, settings.n, hide=[hidden]), seen)
     filled = lists.items >= 0
     sums = (population.directions[lists.items] * filled[:, :, None]).sum(axis=1)
     diversity = spread_of_directions(sums, filled.sum(axis=1))
@@ -119,15 +121,16 @@ def _shown_measure(population: Population, history: History, played: Round, sett
 
 
 def _spread(population: Population, counts: IntArray, kind: str) -> Values:
-    """How evenly counts are spread over the items, and how popular these were before the first round."""
-    total = counts.sum()
+    """How evenly counts are spread over the items present, and how popular these were before the first round."""
+    counts = counts[: population.items_present]
+    total, here = counts.sum(), slice(len(counts))
     if total == 0:
         return dict.fromkeys((f"{kind}_{name}" for name in _SPREAD), None)
     values = (
         gini(counts),
         coverage(counts),
-        float(counts[~population.head].sum() / total),
-        float(counts @ population.world.log.item_counts / total),
+        float(counts[~population.head[here]].sum() / total),
+        float(counts @ population.world.log.item_counts[here] / total),
     )
     return {f"{kind}_{name}": value for name, value in zip(_SPREAD, values, strict=True)}
 

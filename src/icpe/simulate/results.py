@@ -9,9 +9,10 @@ import polars as pl
 from icpe import columns as col
 from icpe.data.lookup import positions
 from icpe.simulate.arms import NONE, ORACLE
+from icpe.simulate.changes import with_newcomers
 from icpe.simulate.population import Population
+from icpe.simulate.settings import LoopSettings
 from icpe.simulate.trajectory import RoundFiles, Trajectory, read_rows
-from icpe.types import IntArray
 
 KEYS = ("arm", "adoption", "seed", "round", "group")
 REGRET, HOMOGENISATION = "consumed_regret", "homogenisation"
@@ -58,29 +59,37 @@ def collect_items(
     arms: Sequence[str],
     adoptions: Sequence[float],
     seeds: Sequence[int],
-    rounds: int,
+    settings: LoopSettings,
 ) -> pl.DataFrame:
     """Quality of every item, and how often each arm has shown it and users have consumed it in all rounds."""
-    log, frames = population.world.log, []
-    for arm, adoption, seed in _grid(arms, adoptions, seeds):
-        source = folder / source_of(arm, adoption, seed).name
-        shown, consumed = np.zeros((2, population.items), np.int64)
-        for number in range(1, rounds + 1):
-            files = RoundFiles(source, number)
-            counts, rows = read_rows(files.shown), read_rows(files.consumption, [col.ITEM])
-            shown[positions(counts[col.ITEM], log.items)] += counts["shown"].to_numpy()
-            consumed += _counted(rows[col.ITEM], log.items)
-        made = {
-            col.ITEM: log.items,
-            "quality": population.quality,
-            "head": population.head,
-            "before": log.item_counts,
-            "shown": shown,
-            "consumed": consumed,
-        }
-        keys = [pl.lit(arm).alias("arm"), pl.lit(adoption).alias("adoption"), pl.lit(seed).alias("seed")]
-        frames.append(pl.DataFrame(made).select(*keys, pl.all()))
+    frames = []
+    for seed in seeds:
+        everyone = with_newcomers(population, settings, seed)
+        about = _about_items(everyone, settings)
+        for adoption, arm in ((one, arm) for one in adoptions for arm in arms):
+            counts = _item_counts(folder / source_of(arm, adoption, seed).name, about[col.ITEM], settings.rounds)
+            keys = [pl.lit(arm).alias("arm"), pl.lit(adoption).alias("adoption"), pl.lit(seed).alias("seed")]
+            frames.append(about.with_columns(**counts).select(*keys, pl.all()))
     return pl.concat(frames)
+
+
+def _about_items(population: Population, settings: LoopSettings) -> pl.DataFrame:
+    """What is the same in all arms. Items that are there from the beginning have joined in round 1."""
+    log, later = population.world.log, np.arange(population.items) - population.items_present
+    joined = np.where(later < 0, 1, 2 + later // max(settings.new_items, 1))
+    made = {"quality": population.quality, "head": population.head, "joined": joined, "before": log.item_counts}
+    return pl.DataFrame({col.ITEM: log.items, **made})
+
+
+def _item_counts(source: Path, items: pl.Series, rounds: int) -> dict[str, pl.Series]:
+    """How often a trajectory has shown each item, and users have consumed it."""
+    shown, consumed = np.zeros((2, len(items)), np.int64)
+    for number in range(1, rounds + 1):
+        files = RoundFiles(source, number)
+        counts, rows = read_rows(files.shown), read_rows(files.consumption, [col.ITEM])
+        shown[positions(counts[col.ITEM], items)] += counts["shown"].to_numpy()
+        consumed += np.bincount(positions(rows[col.ITEM], items), minlength=len(items))
+    return {"shown": pl.Series(shown), "consumed": pl.Series(consumed)}
 
 
 def band(rows: pl.DataFrame, metric: str, by: Sequence[str]) -> pl.DataFrame:
@@ -120,7 +129,3 @@ def quality_tenths(items: pl.DataFrame, column: str = "shown") -> pl.DataFrame:
 
 def _grid(arms: Sequence[str], adoptions: Sequence[float], seeds: Sequence[int]) -> Iterable[tuple[str, float, int]]:
     return ((arm, adoption, seed) for adoption in adoptions for arm in arms for seed in seeds)
-
-
-def _counted(ids: pl.Series, items: pl.Series) -> IntArray:
-    return np.bincount(positions(ids, items), minlength=len(items))

@@ -1,6 +1,6 @@
 """One round: who visits, what their lists show, and what they consume for which reason."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,11 +10,12 @@ from icpe.simulate.choices import (
     attention,
     choose_from_list,
     choose_organically,
+    explore,
     find_items,
     utility,
     visibility,
 )
-from icpe.simulate.draws import VisitDraws, draw_visit
+from icpe.simulate.draws import VisitDraws, draw_exploration, draw_visit
 from icpe.simulate.history import History
 from icpe.simulate.population import Population
 from icpe.simulate.settings import LoopSettings
@@ -27,6 +28,7 @@ class Round:
 
     Attributes:
         visits: int64 [users], number of visits of each user.
+        repeats: int64 [users], number of those in which the user returned to something that they have.
         user: int64 [consumptions], who consumed, in the order of the visits.
         item: int64 [consumptions], what they consumed.
         visit: int64 [consumptions], number of the visit within the round.
@@ -36,6 +38,7 @@ class Round:
     """
 
     visits: IntArray
+    repeats: IntArray
     user: IntArray
     item: IntArray
     visit: IntArray
@@ -62,25 +65,43 @@ def play_round(
     """The events of a round. The history does not change.
 
     Args:
-        population: users and items.
+        population: users and items in this round.
         history: the log of the arm before the round.
-        table: scores that rank the items, or None for an arm without a recommender.
+        table: scores that rank the items, or None for an arm without a recommender. Users beyond the table have joined
+            since the last training; they have no list.
         settings: of the loop.
         adoption: probability η that a visit follows the list.
         seed: seed of the simulation.
         number: of the round.
     """
     draws = [draw_visit(seed, number, visit, population.users, settings) for visit in range(settings.visits)]
-    active = np.array([one.active < population.activity for one in draws])
-    follows = active & np.array([one.follow < adoption for one in draws]) & (table is not None)
+    everyone, listed = np.arange(population.users), 0 if table is None else table.users
+    active = np.array([one.active < population.activity for one in draws]) & (everyone < population.users_present)
+    again = active & np.array([one.again < settings.repeat for one in draws]) & history.has_any()
+    choosing = active & ~again
+    follows = choosing & np.array([one.follow < adoption for one in draws]) & (everyone < listed)
     times = follows.sum(axis=0)
     lists = Lists.empty(settings.n)
     if table is not None and times.any():
-        lists = top_n(table, np.flatnonzero(times), settings.n, hide=[history.log()])
+        hidden = history.log(table.users, table.items)
+        lists = top_n(table, np.flatnonzero(times), settings.n, hide=[hidden])
+        if settings.explore > 0:
+            lists = _explored(lists, population, history, settings, seed, number)
     visits = _Visits(population, history, settings, lists)
-    for one, is_active, is_following in zip(draws, active, follows, strict=True):
-        visits.play(one, is_active, is_following)
-    return Round(active.sum(axis=0), *visits.events(), lists, times[lists.users])
+    for one, is_choosing, is_following in zip(draws, choosing, follows, strict=True):
+        visits.play(one, is_choosing, is_following)
+    return Round(active.sum(axis=0), again.sum(axis=0), *visits.events(), lists, times[lists.users])
+
+
+def _explored(
+    lists: Lists, population: Population, history: History, settings: LoopSettings, seed: int, number: int
+) -> Lists:
+    """The lists with random items of the round at some places."""
+    users = lists.users.astype(np.int64)
+    chance, item = (one[users] for one in draw_exploration(seed, number, population.users, settings.n))
+    tried = (item * population.items_present).astype(lists.items.dtype)
+    mixed = explore(lists.items, tried, ~history.has(users, tried), chance, settings.explore)
+    return replace(lists, items=mixed)
 
 
 class _Visits:
@@ -89,13 +110,14 @@ class _Visits:
     def __init__(self, population: Population, history: History, settings: LoopSettings, lists: Lists) -> None:
         self.population, self.history, self.lists = population, history, lists
         self.seen = attention(settings.n, settings.position_bias)
-        self.probability = visibility(population.world.exposure, history.counts, settings.herding)
+        here = slice(population.items_present)
+        self.probability = visibility(population.world.exposure[here], history.counts[here], settings.herding)
         self.row = np.full(population.users, NOTHING)
         self.row[lists.users] = np.arange(len(lists))
         self.taken: list[IntArray] = []  # item that each user took in each earlier visit, or -1
         self.places: list[IntArray] = []
 
-    def play(self, draws: VisitDraws, active: BoolArray, follows: BoolArray) -> None:
+    def play(self, draws: VisitDraws, choosing: BoolArray, follows: BoolArray) -> None:
         item = np.full(self.population.users, NOTHING)
         place = np.zeros(self.population.users, np.int64)
         users = np.flatnonzero(follows)
@@ -106,7 +128,7 @@ class _Visits:
         )
         _take(item, users, shown, column)
         place[users] = column + 1
-        users = np.flatnonzero(active & (item == NOTHING))
+        users = np.flatnonzero(choosing & (item == NOTHING))
         found = find_items(self.probability, draws.found[users])
         column = choose_organically(
             self._free(users, found), self.population.preference(users, found), draws.liked[users]

@@ -14,16 +14,14 @@ import numpy as np
 import polars as pl
 
 from icpe import columns as col
-from icpe.data.interactions import Interactions
 from icpe.data.lookup import positions
 from icpe.data.world import World
 from icpe.errors import DataError
 from icpe.files import write_atomically
-from icpe.ranking import ScoreTable
-from icpe.rng import stream
 from icpe.runs.config import RunConfig
-from icpe.simulate.arms import rank_with
+from icpe.simulate.changes import next_round, with_newcomers
 from icpe.simulate.history import History
+from icpe.simulate.learner import Learner
 from icpe.simulate.measures import measure_round
 from icpe.simulate.population import Population
 from icpe.simulate.rounds import Round, play_round
@@ -50,7 +48,7 @@ class Trajectory:
     @property
     def name(self) -> str:
         """Name of its folder, such as ``icpe-adoption-0.5-seed-0``."""
-        return f"{self.arm}-adoption-{self.adoption:g}-seed-{self.seed}"
+        return f"{self.arm.replace('/', '-')}-adoption-{self.adoption:g}-seed-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -99,12 +97,15 @@ def run_trajectory(
         config: settings of the backbone and of training.
         on_round: called after every round, also one that was there already.
     """
-    population = population_of(world)
+    population = with_newcomers(population_of(world), settings, trajectory.seed)
     history = History(population)
-    model = _Recommender(trajectory, population, config)
+    learner = Learner(trajectory.arm, trajectory.seed, config, folder, settings.warm)
     for number in range(1, settings.rounds + 1):
-        if (number - 1) % settings.retrain == 0:
-            model.learn_from(history.log(), number)
+        if learner.trains and (number - 1) % settings.retrain == 0:
+            # Those who join now have no interactions yet, so the training does not know them.
+            learner.learn_from(history.log(population.users_present, population.items_present), number)
+        if number > 1:
+            population = next_round(population, settings, trajectory.seed, number)
         files = RoundFiles(folder, number)
         if files.measures.exists():
             history.add(*_read(files, population))
@@ -112,7 +113,7 @@ def run_trajectory(
             played = play_round(
                 population,
                 history,
-                model.table(),
+                learner.table(population),
                 settings,
                 adoption=trajectory.adoption,
                 seed=trajectory.seed,
@@ -122,6 +123,7 @@ def run_trajectory(
             _write(files, population, played, rows, shown)
         if on_round is not None:
             on_round()
+    learner.forget()
 
 
 def read_rows(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
@@ -143,27 +145,6 @@ def read_rows(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
 def population_of(world: Path) -> Population:
     """The population of a saved world. A worker that plays several trajectories reads it once."""
     return Population.of(World.load(world))
-
-
-class _Recommender:
-    """The model of an arm. It is trained when a list is needed, so a continued trajectory trains at most once more."""
-
-    def __init__(self, trajectory: Trajectory, population: Population, config: RunConfig) -> None:
-        self._trajectory, self._population, self._config = trajectory, population, config
-        self._pending: tuple[Interactions, int] | None = None
-        self._table: ScoreTable | None = None
-
-    def learn_from(self, log: Interactions, number: int) -> None:
-        self._pending = (log, number)
-
-    def table(self) -> ScoreTable | None:
-        if self._pending is not None:
-            log, number = self._pending
-            arm, seed = self._trajectory.arm, self._trajectory.seed
-            chosen = int(stream(seed, f"simulate/training/{number}").integers(2**31))
-            self._table = rank_with(arm, self._population, log, self._config, chosen)
-            self._pending = None
-        return self._table
 
 
 def _write(files: RoundFiles, population: Population, played: Round, rows: pl.DataFrame, shown: IntArray) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from icpe.data.description import describe
 from icpe.data.interactions import Interactions
 from icpe.data.popularity import head_mask, lorenz
+from icpe.data.stored import StoredLog
 from icpe.report.figures.canvas import panels
 from icpe.report.figures.exposure import shares_along
 from icpe.report.figures.style import GREY, HEAD, NICHE
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def long_tail(log: Interactions) -> "Figure":
+def long_tail(log: Interactions | StoredLog) -> "Figure":
     """Left: interactions of every item, most popular first. Right: share that the most popular items have together."""
     figure, (left, right) = panels(2)
     counts = np.sort(log.item_counts)[::-1]

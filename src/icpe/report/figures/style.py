@@ -9,6 +9,7 @@ HEAD, NICHE, GREY = "#D55E00", "#0072B2", "#6b6b6b"
 PALETTE = (
     "#CC79A7", "#009E73", "#3cc3ff", "#c3b400", "#a52d78", "#8787ff", "#2d6900", "#ff9669", "#a5b4a5", "#968700",
     "#e196ff", "#784bb4", "#a53c1e", "#6996b4", "#4bc369", "#d24b69", "#a58778", "#a5a5e1", "#785a00", "#0096f0",
+    "#c34bc3", "#2d4bd2", "#00d2c3", "#ff6978", "#1ea500", "#ff69c3",
 )  # fmt: skip
 _MARKERS = "o*sD^vP<>XphHd"  # besides colours, for grey print and colour-blind readers
 _DASHES = ("-", "--", "-.", ":")

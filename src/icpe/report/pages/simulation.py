@@ -7,7 +7,7 @@ import polars as pl
 
 from icpe.report.figures import simulation as figures
 from icpe.report.rendering import FigureCard, check_page_name, figure_card, write_page
-from icpe.report.simulation_sentences import headline, seeds_sentence
+from icpe.report.simulation_sentences import fit_sentences, headline, limits_sentence, seeds_sentence
 from icpe.runs.provenance import versions
 from icpe.simulate.arms import arm_label
 from icpe.simulate.measures import EVERYONE
@@ -33,6 +33,7 @@ _COLUMNS: dict[str, tuple[str, str, Better, int]] = {
     "shown_niche_share": ("niche share", _SHOWN, "neither", 3),
     "shown_utility": ("true utility", _SHOWN, "neither", 3),
 }
+_FITTED = ("gini", "coverage", "niche_share")  # what the log and a world that is fitted to it have in common
 _GROUP_METRICS = {"consumed_utility": "True utility", "consumed_niche_share": "Niche share", REGRET: "Regret"}
 _CAPTION = (
     "The last round at an adoption of {adoption}. Gini measures how unevenly the interactions of the whole log are "
@@ -61,8 +62,7 @@ def simulation_report(found: Simulation, command: str | None = None) -> Path:
         "simulation.html",
         title="The feedback loop",
         about=f"A world of {len(log.users):,} users and {len(log.items):,} items, with {len(log):,} interactions "
-        f"before the first round. Rounds: {found.settings.rounds}, trained again every {found.settings.retrain}. "
-        f"Seeds: {len(found.seeds)}.",
+        f"before the first round. {_about_rounds(found)}",
         headline=headline(found),
         certainty=seeds_sentence(found),
         over_time=_over_time(found),
@@ -71,6 +71,9 @@ def simulation_report(found: Simulation, command: str | None = None) -> Path:
         quality=_quality(found),
         table=final_table(found),
         groups=group_table(found),
+        fit=fit_sentences(found),
+        fit_table=fit_table(found),
+        limits=limits_sentence(found),
         settings=found.settings.as_dict(),
         command=command,
         versions=versions(),
@@ -80,7 +83,7 @@ def simulation_report(found: Simulation, command: str | None = None) -> Path:
 def terminal_text(found: Simulation, width: int | None = None) -> list[str]:
     """The table of the last round, the headline, and how certain it is, as paragraphs."""
     sentences = [" ".join(filter(None, both)) for both in headline(found)]
-    return [as_turned_text(final_table(found), width), *sentences, seeds_sentence(found)]
+    return [as_turned_text(final_table(found), width), *sentences, *fit_sentences(found), seeds_sentence(found)]
 
 
 def final_table(found: Simulation) -> Table:
@@ -105,6 +108,31 @@ def group_table(found: Simulation) -> Table:
             cells.append(_cells(found, rows.filter(pl.col("group") == group), metric, column))
     made = tuple(Row((arm_label(arm),), tuple(of[at] for of in cells)) for at, arm in enumerate(found.arms))
     return Table(tuple(columns), made)
+
+
+def fit_table(found: Simulation) -> Table | None:
+    """The log and what users of the fitted world choose from nothing, side by side; None for a generated world."""
+    fit = found.fit
+    if fit is None:
+        return None
+    columns = tuple(Column(name.replace("_", " ").capitalize(), "", "neither", 3) for name in _FITTED)
+    rows = [
+        Row((label,), tuple(Cell(fit[f"{source}_{name}"]) for name in _FITTED))
+        for source, label in (("log", "The log"), ("world", "The world"))
+    ]
+    return Table(columns, tuple(rows))
+
+
+def _about_rounds(found: Simulation) -> str:
+    """How rounds differ from each other, in words."""
+    settings = found.settings
+    start = "from the last model" if settings.warm else "from scratch"
+    facts = [f"Rounds: {settings.rounds}, trained again every {settings.retrain}, {start}."]
+    facts += [f"Exploration: {percent(settings.explore)} of the places."] if settings.explore else []
+    facts += [f"Drift of tastes: {settings.drift:g}."] if settings.drift else []
+    if settings.new_users or settings.new_items:
+        facts.append(f"New in every round: {settings.new_users:,} users and {settings.new_items:,} items.")
+    return " ".join([*facts, f"Seeds: {len(found.seeds)}."])
 
 
 def _cells(found: Simulation, rows: pl.DataFrame, metric: str, column: Column) -> list[Cell]:
