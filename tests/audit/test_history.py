@@ -1,11 +1,14 @@
 """The history of audits: rows by date, an old file that survives, and clear words about files that do not fit."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
 from icpe.audit import History
+from icpe.cli.audit_night import Night
 from icpe.errors import DataError
 
 FIRST, SECOND, THIRD = (datetime(2024, 5, day) for day in (1, 2, 3))
@@ -52,12 +55,24 @@ def test_several_sets_of_a_night(path):
     assert history.before(THIRD).keys() == {"old", "new"}
 
 
+def test_metrics_that_are_new_or_gone_are_null_on_the_other_nights(path):
+    first = {"model": {"apt@20": 0.1, "entropy@20": 5.0, "users": 7}}
+    second = {"model": {"apt@20": 0.2, "users": 7, "recall@20": 0.3}}
+    history = History.read(path).added(FIRST, first).added(SECOND, second)
+    history.write()
+    again = History.read(path).added(THIRD, first)
+    assert again.table.columns == ["date", "lists", "apt@20", "entropy@20", "users", "recall@20"]
+    assert again.table["entropy@20"].to_list() == [5.0, None, 5.0]
+    assert again.table["recall@20"].to_list() == [None, 0.3, None]
+    assert history.before(THIRD)["model"]["entropy@20"] is None
+
+
 def test_other_lists_and_metrics_are_refused(path):
     history = History.read(path).added(FIRST, night(0.1))
     with pytest.raises(DataError, match="is the history of 'model', but this audit is about 'recs'"):
         history.added(SECOND, night(0.2, "recs"))
-    with pytest.raises(DataError, match="this audit has no 'apt@20'; the history has no 'apt@10'"):
-        history.added(SECOND, {"model": {"apt@10": 0.1, "recall_head@20": None, "users": 7}})
+    with pytest.raises(DataError, match="has no metric of this audit: it has 'apt@20'.*the audit 'apt@10'.*-n"):
+        history.added(SECOND, {"model": {"apt@10": 0.1, "recall_head@10": None, "users": 7}})
 
 
 def test_a_file_of_something_else_is_refused(path):
@@ -80,3 +95,10 @@ def test_a_failure_leaves_the_file_as_it_was(path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         History.read(path).added(SECOND, night(0.2)).write()
     assert path.read_bytes() == before
+
+
+def test_audits_that_end_at_the_same_moment_keep_all_rows(path):
+    nights = [Night(path, datetime(2024, 5, day), []) for day in range(1, 9)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: one.append(SimpleNamespace(values=night(0.5))), nights))
+    assert History.read(path).table["date"].to_list() == [one.date for one in nights]

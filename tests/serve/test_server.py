@@ -9,6 +9,7 @@ import sys
 import time
 
 import httpx
+import psutil
 import pytest
 
 from icpe.serve.server import listen
@@ -52,6 +53,13 @@ def wait_until_ready(url):
     raise AssertionError("the service did not become ready")
 
 
+def wait_for_workers(url, count):
+    end = time.monotonic() + 60
+    while httpx.post(f"{url}admin/reload", timeout=60).json().get("workers") != count:
+        assert time.monotonic() < end, "a dead process was not replaced"
+        time.sleep(0.1)
+
+
 def ask(url, user, **options):
     """Ask over a connection of its own, so that any process may answer."""
     response = httpx.post(f"{url}v1/recommend", json={"user_id": user, **options})
@@ -77,6 +85,13 @@ def test_several_processes(start, folders, models, tmp_path):
     shutil.copytree(folders["other"], live)
     changed = httpx.post(f"{url}admin/reload", timeout=60).json()
     assert changed == {"versions": {"live": version_of(folders["other"])}, "changed": ["live"], "workers": 2}
+    assert {ask(url, user)["model_version"] for user in users} == {version_of(folders["other"])}
+
+    dead = next(one for one in psutil.Process(process.pid).children() if "spawn_main" in " ".join(one.cmdline()))
+    dead.kill()
+    dead.wait(30)
+    assert {ask(url, user)["model_version"] for user in users} == {version_of(folders["other"])}
+    wait_for_workers(url, 2)
     assert {ask(url, user)["model_version"] for user in users} == {version_of(folders["other"])}
 
     (live / "model.safetensors").write_bytes(b"damaged")

@@ -60,19 +60,21 @@ class History:
     def added(self, date: datetime, values: Mapping[str, Mapping[str, float | None]]) -> "History":
         """Return the history with the metrics of a night. A night that is audited again replaces its rows.
 
+        Metrics that only some nights have are null on the others, for example those of a later version of icpe.
+
         Args:
             date: the night, without time zone.
             values: metrics of each set of lists.
 
         Raises:
-            DataError: the history is about other lists, or has other metrics.
+            DataError: the history is about other lists, or has no metric of this audit.
         """
         rows = [{DATE: date, LISTS: name, **metrics} for name, metrics in values.items()]
         types = {name: pl.Float64() for row in rows for name in row if name not in (DATE, LISTS)}
         new = pl.DataFrame(rows, schema={DATE: pl.Datetime("us"), LISTS: pl.String(), **types})
         if self.table.height:
             self._check(new)
-            new = pl.concat([self.table.filter(pl.col(DATE) != date), new.select(self.table.columns)])
+            new = pl.concat([self.table.filter(pl.col(DATE) != date), new], how="diagonal")
         return History(self.path, new.sort(DATE, maintain_order=True))
 
     def _check(self, new: pl.DataFrame) -> None:
@@ -82,14 +84,12 @@ class History:
                 f"{self.path} is the history of {_named(known)}, but this audit is about {_named(lists)}; pass the "
                 "lists under the same name (command line: --recs NAME=FILE), or begin another history"
             )
-        missing = [name for name in self.table.columns if name not in new.columns]
-        added = [name for name in new.columns if name not in self.table.columns]
-        if missing or added:
-            differences = [f"this audit has no {_named(missing)}"] if missing else []
-            differences += [f"the history has no {_named(added)}"] if added else []
+        known, metrics = ([name for name in one.columns if "@" in name] for one in (self.table, new))
+        if not set(known) & set(metrics):
             raise DataError(
-                f"{self.path} has other metrics than this audit: {'; '.join(differences)}. Audit with the same list "
-                "length (-n) and with or without a test part as before, or begin another history"
+                f"{self.path} has no metric of this audit: it has {_named(known[:3])} and others, the audit "
+                f"{_named(metrics[:3])} and others. Audit with the same list length (-n) as before, or begin another "
+                "history"
             )
 
     def write(self) -> None:

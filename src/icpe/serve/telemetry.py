@@ -23,6 +23,18 @@ from icpe.serve.exposure import ExposureCounter
 from icpe.serve.shelf import Shelf
 
 _BUCKETS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+# Properties of Exposure, and what they mean.
+_EXPOSURE = {
+    "niche_share": "Share of the served places that niche items had.",
+    "weighted_niche_share": "The same with the places weighted by 1 / log2(rank + 1).",
+    "gini": "Gini coefficient of served items.",
+    "weighted_gini": "The same with the places weighted by 1 / log2(rank + 1).",
+    "entropy": "Shannon entropy of served items in bits.",
+    "coverage": "Share of all items that were served at least once.",
+    "mean_popularity": "Mean number of training interactions of the served places.",
+    "popularity_lift": "Mean popularity of the served places relative to that of the training interactions, minus 1.",
+    "amplification": "Slope of log exposure on log popularity; 1 is proportional.",
+}
 
 CurrentShelf = Callable[[], Shelf | None]
 
@@ -78,13 +90,9 @@ class _ExposureCollector(Collector):
         places = CounterMetricFamily(
             "icpe_served_places", "Places in the served lists of this version.", labels=["model", "group"]
         )
-        niche = GaugeMetricFamily(
-            "icpe_exposure_niche_share", "Share of the served places that niche items had.", labels=["model"]
-        )
-        gini = GaugeMetricFamily("icpe_exposure_gini", "Gini coefficient of served items.", labels=["model"])
-        coverage = GaugeMetricFamily(
-            "icpe_exposure_coverage", "Share of all items that were served at least once.", labels=["model"]
-        )
+        gauges = {
+            what: GaugeMetricFamily(f"icpe_exposure_{what}", text, labels=["model"]) for what, text in _EXPOSURE.items()
+        }
         for name, served in (shelf.models if shelf else {}).items():
             method = served.model.method
             info.add_metric([name, served.version, method.name, method.backbone.name], 1)
@@ -93,7 +101,6 @@ class _ExposureCollector(Collector):
             lists.add_metric([name], found.lists)
             places.add_metric([name, "head"], found.places - found.niche_places)
             places.add_metric([name, "niche"], found.niche_places)
-            niche.add_metric([name], found.niche_share)
-            gini.add_metric([name], found.gini)
-            coverage.add_metric([name], found.coverage)
-        yield from (ready, info, beta, lists, places, niche, gini, coverage)
+            for what, gauge in gauges.items():
+                gauge.add_metric([name], getattr(found, what))
+        yield from (ready, info, beta, lists, places, *gauges.values())

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from icpe.errors import DataError
-from icpe.recommender.store import FRONT, ITEMS, PARAMETERS, SEEN, SETTINGS, USERS
+from icpe.recommender.saved_log import FRONT, ITEMS, PARAMETERS, SEEN, SETTINGS, USERS
 
 _FILES = (SETTINGS, PARAMETERS, USERS, ITEMS, SEEN, FRONT)
 _DIGITS = 12
