@@ -20,7 +20,8 @@ from icpe.testing import skewed_log
 from icpe.train import Trainer, TrainSettings
 
 BATCH, ROUNDS, SECONDS = 1024, 5, 0.4
-# What is scored for a positive: itself and its negatives, in as many channels as there are; CPR by its shares of k.
+# What is scored for a positive: itself and its negatives, in as many channels as there are; CPR by its shares of k;
+# PAAC with its two contrasts, which compare a user or an item with at most all others of the batch.
 PAIRS = {
     "normal": 2,
     "dice": 2 * 5,
@@ -37,6 +38,12 @@ PAIRS = {
     "penalty": 2,
     "logit_adjustment": 257,
     "in_batch": 1024,
+    "psl": 257,
+    "bsl": 257,
+    "resn": 257,
+    "paac": 2 + 2 * 1024,
+    "popdcl": 1024,
+    "popgo": 257,
 }
 
 

@@ -21,6 +21,18 @@ from typing import Any
 import numpy as np
 
 BATCH, DIM, SECONDS = 1024, 64, 6.0
+RECBOLE: dict[str, Any] = {
+    "benchmark_filename": ["train", "valid", "test"],
+    "load_col": {"inter": ["user_id", "item_id"]},
+    "embedding_size": DIM,
+    "n_layers": 3,
+    "eval_args": {"split": {"LS": "valid_and_test"}, "mode": "full", "order": "RO", "group_by": "user"},
+    "use_gpu": False,
+    "show_progress": False,
+    "state": "ERROR",
+    "nproc": 1,
+    "worker": 0,
+}
 MODELS = {"mf": "BPR", "neumf": "NeuMF", "lightgcn": "LightGCN"}
 
 
@@ -51,13 +63,19 @@ def pairs(path: Path) -> Iterator[tuple[str, str]]:
         yield from ((user, item) for item in items)
 
 
-def recbole(folder: Path, task: str, name: str) -> float:
-    import torch
+def restore_names() -> None:
+    """Restore the names that RecBole 1.2 uses and newer versions of NumPy and SciPy no longer have."""
     from scipy.sparse import dok_matrix
 
     for alias, kind in (("float_", np.float64), ("complex_", np.complex128), ("unicode_", np.str_)):
-        setattr(np, alias, kind)  # names NumPy has dropped and RecBole 1.2 still uses
-    dok_matrix._update = lambda matrix, values: matrix._dict.update(values)  # and one of SciPy's
+        setattr(np, alias, kind)
+    dok_matrix._update = lambda matrix, values: matrix._dict.update(values)
+
+
+def recbole(folder: Path, task: str, name: str) -> float:
+    import torch
+
+    restore_names()
     torch.set_num_threads(1)
     from recbole.config import Config
     from recbole.data import create_dataset, data_preparation
@@ -70,27 +88,18 @@ def recbole(folder: Path, task: str, name: str) -> float:
             rows = "".join(f"{user}\t{item}\n" for user, item in pairs(folder / "gowalla" / file))
             (home / f"gowalla.{part}.inter").write_text("user_id:token\titem_id:token\n" + rows)
         settings = {
+            **RECBOLE,
             "data_path": place,
-            "benchmark_filename": ["train", "valid", "test"],
-            "load_col": {"inter": ["user_id", "item_id"]},
             "checkpoint_dir": place,
-            "embedding_size": DIM,
             "mf_embedding_size": DIM,
             "mlp_embedding_size": DIM,
             "mlp_hidden_size": [64, 32, 16],
-            "n_layers": 3,
             # Batches of pointwise training count positives and negatives.
             "train_batch_size": 2 * BATCH if name == "neumf" else BATCH,
             "eval_batch_size": (8 if name == "neumf" else 512) * 41000,  # users × items
             "topk": [20],
             "metrics": ["Recall", "NDCG"],
             "valid_metric": "Recall@20",
-            "eval_args": {"split": {"LS": "valid_and_test"}, "mode": "full", "order": "RO", "group_by": "user"},
-            "use_gpu": False,
-            "show_progress": False,
-            "state": "ERROR",
-            "nproc": 1,
-            "worker": 0,
         }
         sys.argv = sys.argv[:1]
         config = Config(model=MODELS[name], dataset="gowalla", config_dict=settings)

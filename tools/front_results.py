@@ -2,7 +2,8 @@
 
     python tools/front_results.py FOLDER...    # folders such as out/lastfm-mf, made by the commands of the page
 
-The page has a place for each comparison, ``<!-- comparison: lastfm-mf -->``, and one for the summary.
+The page has a place for each comparison, ``<!-- comparison: lastfm-mf -->``, and one for the summary. Comparisons whose
+folders are not named keep their tables and their rows in the summary.
 """
 
 import re
@@ -75,9 +76,16 @@ def fill(text: str, place: str, content: str) -> str:
     return re.sub(pattern, lambda _: f"{begin}\n{content}\n{end}", text, count=1, flags=re.DOTALL)
 
 
+def summary_rows(text: str) -> dict[str, str]:
+    """The rows of the summary as the page has them, by comparison."""
+    found = re.search(r"<!-- summary -->\n(.*?)<!-- end -->", text, re.DOTALL)
+    lines = found[1].splitlines()[2:] if found else []
+    return {line.split("|")[1].strip(): line for line in lines}
+
+
 def main(folders: list[Path]) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    lines = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+    rows = summary_rows(text)
     for folder in folders:
         grid, name = open_grid(folder), folder.name
         (backbone,) = grid.results["backbone"].unique()
@@ -85,10 +93,11 @@ def main(folders: list[Path]) -> None:
         save_figure(front_curves(mean_curves(grid.fronts(), backbone)), figure)
         table = table_of(grid, COLUMNS, "ICPE").as_markdown()
         text = fill(text, f"comparison: {name}", f"![Fronts of all methods](fronts/{figure.name})\n\n{table}")
-        lines.append(summary_row(name, grid))
+        rows[name] = summary_row(name, grid)
         if name == README_FIGURE:
             save_readme_figure(grid)
-    PAGE.write_text(fill(text, "summary", "\n".join(lines)), encoding="utf-8")
+    head = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+    PAGE.write_text(fill(text, "summary", "\n".join([*head, *rows.values()])), encoding="utf-8")
 
 
 if __name__ == "__main__":
