@@ -6,13 +6,13 @@ READY  := $(VENV)/.ready
 # As variables the constraints also hold for what builds the project; pip ignores the flag there.
 PINNED := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 
-.PHONY: demo test crash fuzz check docs-tables bench clean
+.PHONY: demo test crash fuzz check dist docs docs-tables bench clean
 
 demo: $(READY)  ## the main job on the built-in data; leaves demo/report.html
 	$(BIN)/icpe demo -o demo --force
 
 test: $(READY)  ## all tests, as CI runs them
-	$(BIN)/pytest -n auto -q
+	$(BIN)/pytest -n auto --dist loadgroup -q
 
 crash: $(READY)  ## kills a training at every one of its file operations and resumes it; takes some minutes
 	ICPE_ALL_CRASHES=1 $(BIN)/pytest -q tests/runs/test_crash.py
@@ -26,6 +26,9 @@ check: $(READY)  ## lint, format, types
 fuzz: $(READY)  ## damaged files with new seeds for five minutes; prints the seed of a failure
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds 300
 
+docs: $(READY)  ## the documentation site, in site/; a warning is an error
+	$(BIN)/sphinx-build --fresh-env --fail-on-warning --keep-going --quiet --builder html docs site
+
 docs-tables: $(READY)  ## write the tables of settings in the documentation from the declarations
 	$(BIN)/python tools/settings_tables.py
 
@@ -34,7 +37,15 @@ bench: $(READY)  ## speed and memory as ratios, see bench/README.md
 	-$(BIN)/python bench/engine.py
 	-$(BIN)/python bench/overhead.py
 	-$(BIN)/python bench/front.py
+	-$(BIN)/python bench/growth.py --share 0.1
 	$(BIN)/python bench/methods.py
+
+dist: $(READY)  ## wheel and source archive in dist/; the wheel is tried in an empty environment, from another folder
+	rm -rf dist build/try
+	$(PINNED) $(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv build/try
+	$(PINNED) build/try/bin/pip install --quiet "$$(ls dist/*.whl)[plot]"
+	cd build/try && bin/icpe demo --quick --force -o demo && bin/icpe doctor
 
 clean:  ## forget the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -1,6 +1,10 @@
 """Fixtures every test may use: the real data sets, where they are, and a small log of known content."""
 
 import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # before NumPy is loaded: the workers of a test run share the cores already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,24 +1,29 @@
 """What the README and the docs show is run as it stands there."""
 
+import contextlib
 import re
 import shlex
+import shutil
 from pathlib import Path
 
+import click
 import polars as pl
 import pytest
 
-from icpe import load, make_world
-from icpe.cli import run
+from icpe import load
+from icpe.cli import cli, run
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+IN_ORDER = ("exporting.md", "own-log.md")
+"""Pages whose blocks follow one another; on all others, each block stands alone."""
 
 
 def blocks_of(page):
     return re.findall(r"<!-- tested -->\n```(\w+)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
-BLOCKS = blocks_of(README)
-PAGES = {page.name: blocks_of(page) for page in sorted(README.parent.glob("docs/**/*.md"))}
+PAGES = {page.name: blocks_of(page) for page in sorted(ROOT.glob("docs/**/*.md"))}
 
 
 @pytest.fixture
@@ -26,15 +31,7 @@ def own_log(tmp_path, monkeypatch):
     """The reader's ``events.csv``: other column names, ISO times without offset."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ICPE_CACHE", str(tmp_path / "cache"))
-    frame = make_world(users=300, items=200, interactions=5000).log.to_frame()
-    frame = frame.select(
-        uid="user_id", sku="item_id", ts=pl.col("timestamp").dt.replace_time_zone(None).dt.strftime("%Y-%m-%dT%H:%M:%S")
-    )
-    frame.write_csv("events.csv")
-
-
-def test_readme_has_what_is_tested():
-    assert [kind for kind, _ in BLOCKS] == ["console", "console", "console", "console", "console", "python", "console"]
+    shutil.copy(ROOT / "examples" / "events.csv", "events.csv")
 
 
 def run_in_order(page, blocks, capsys):
@@ -49,7 +46,22 @@ def run_in_order(page, blocks, capsys):
 
 
 def test_readme(own_log, capsys):
-    run_in_order("README.md", BLOCKS, capsys)
+    Path("examples").mkdir()
+    shutil.move("events.csv", "examples")
+    blocks = blocks_of(README)
+    assert [kind for kind, _ in blocks] == ["console"]
+    run_in_order("README.md", blocks, capsys)
+    assert set(pl.read_parquet("recs.parquet").columns) >= {"user_id", "item_id", "score", "rank"}
+
+
+def test_readme_is_read_to_the_end():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_own_log(own_log, capsys):
+    blocks = PAGES["own-log.md"]
+    assert [kind for kind, _ in blocks] == ["console"] * 5 + ["python", "console"]
+    run_in_order("own-log.md", blocks, capsys)
     assert {path.name for path in Path().iterdir()} >= {"tail.png", "parts", "world", "report.html"}
     assert {path.name for path in Path("parts").iterdir()} >= {
         "train.parquet",
@@ -78,7 +90,7 @@ def test_exporting(own_log, capsys):
 
 @pytest.mark.parametrize(
     ("page", "kind", "block"),
-    [(page, *block) for page, blocks in PAGES.items() if page != "exporting.md" for block in blocks],
+    [(page, *block) for page, blocks in PAGES.items() if page not in IN_ORDER for block in blocks],
 )
 def test_docs(page, kind, block):
     """Each block stands alone."""
@@ -86,7 +98,52 @@ def test_docs(page, kind, block):
     exec(compile(block, page, "exec"), {})
 
 
+def commands_of(page):
+    """Every command of icpe in the blocks of a page, whether tests run it or not."""
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("$ icpe ") and "…" not in line:
+                yield shlex.split(line.removeprefix("$ icpe "), comments=True)
+
+
+@pytest.mark.parametrize("page", [README, *sorted(ROOT.glob("docs/**/*.md"))], ids=lambda page: page.stem)
+def test_commands_of_the_docs_have_flags_that_exist(page, monkeypatch):
+    """Commands that would take too long here are at least read as the program reads them."""
+    monkeypatch.setattr(click.Path, "convert", lambda self, value, *_: value)  # the reader's files are not here
+    for words in commands_of(page):
+        command, context = cli, click.Context(cli)
+        while isinstance(command, click.Group):
+            name, *words = words
+            command = command.get_command(context, name)
+            assert command is not None, name
+        with contextlib.suppress(click.exceptions.Exit):  # --help-settings prints and ends
+            command.make_context(name, words, parent=context)
+
+
+def test_numbers_of_the_overviews_are_those_of_the_comparisons():
+    details = (ROOT / "docs" / "results" / "fronts.md").read_text(encoding="utf-8")
+    names = {
+        "Last.FM": "lastfm",
+        "Gowalla": "gowalla",
+        "Amazon Grocery": "amazon-grocery",
+        "foursquare-nyc": "foursquare-nyc",
+        "yelp2019": "yelp2019",
+    }
+    methods = ("Normal", "Log-popularity offset", "In-batch softmax", "ICPE")
+    for page in (README, ROOT / "docs" / "results" / "README.md"):
+        (table,) = re.findall(r"<!-- results -->\n(.*?)<!-- end -->", page.read_text(encoding="utf-8"), re.DOTALL)
+        rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+        assert len(rows) >= 3
+        for first, *values in rows:
+            data, _, seeds = first.partition(", ")
+            found = re.search(rf"<!-- comparison: {names[data]}-mf -->(.*?)<!-- end -->", details, re.DOTALL)[1]
+            assert f"over {seeds}" in found
+            for method, value in zip(methods, values, strict=True):
+                (area,) = re.findall(rf"^\| MF \| {method} \| (?:\*\*|<u>)?([\d.]+)", found, re.MULTILINE)
+                assert area == value, f"{page.name}: {method} on {data}"
+
+
 def test_links_of_the_docs_lead_somewhere():
-    for page in [README, *README.parent.glob("*.md"), *README.parent.glob("docs/**/*.md")]:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "bench" / "README.md"]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

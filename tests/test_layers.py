@@ -23,6 +23,7 @@ SHARED = (
     "shown",
     "spreadsheet",
     "suggest",
+    "threads",
     "registry",
 )  # small modules that all packages may import
 LAYERS = (
@@ -50,6 +51,7 @@ INDEPENDENT = (
     "kernels",
     "pareto",
     "cluster",
+    "shards",
     "tables",
 )  # they know nothing of recommenders and import shared modules only
 

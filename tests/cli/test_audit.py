@@ -264,7 +264,7 @@ def test_mistakes_of_a_nightly_audit_are_told_in_one_line(icpe, items):
         (["--date", "2024-05-01"], "--date is '2024-05-01', but only a history has dates; add --history"),
         (["--date", "May", *history], "--date is 'May'; expected a date such as 2024-05-31"),
         (["--history", "bias.csv"], "--history is bias.csv; expected a file that ends in .parquet"),
-        (["-n", "1", *history], "bias.parquet has other metrics than this audit: this audit has no 'coverage@2'"),
+        (["-n", "1", *history], "bias.parquet has no metric of this audit: it has 'coverage@2'"),
         (["--by", "colour"], "nothing is known about the items; pass --items FILE"),
         ([*items, "--by", "kinds"], "unknown column of the items 'kinds'; did you mean 'kind'?"),
     ):

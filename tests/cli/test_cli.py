@@ -199,7 +199,7 @@ def test_doctor(icpe):
     assert found["devices"]["cpu"]
     assert found["threads"]["usable"] >= 1
     assert found["places"]["cache"].endswith("cache")
-    assert set(found["extras"]) == {"plot", "tune", "faiss", "onnx", "serve"}
+    assert set(found["extras"]) == {"cluster", "plot", "tune", "faiss", "onnx", "serve"}
     assert "devices" in icpe("doctor")[1]
 
 

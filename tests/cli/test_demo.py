@@ -87,7 +87,7 @@ def test_mistakes_leave_no_folder(icpe):
 
 def test_an_interrupted_demo_continues_with_the_same_command(results, start, tmp_path, capfd):
     folder = tmp_path / "demo"
-    long = [*SMALL, "--train.epochs", "400", "--train.patience", "400", "--train.batch_size", "256"]
+    long = [*SMALL, "--train.epochs", "120", "--train.patience", "120", "--train.batch_size", "256"]
     command = ["demo", *long, "-o", str(folder)]
     process = start(*command)
     while not (folder / "normal" / "checkpoint" / "state.json").exists():

@@ -37,6 +37,7 @@ FILES = {
     "result.json",
     "model.safetensors",
     "model.json",
+    "vectors.safetensors",
     "front.parquet",
     "front_test.parquet",
     "users.parquet",

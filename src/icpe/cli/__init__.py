@@ -7,6 +7,7 @@ Modules of this package import nothing heavy at the top. Commands import what th
 import os
 import re
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -28,6 +29,7 @@ from icpe.cli.commands.split import split
 from icpe.cli.commands.train import train
 from icpe.cli.commands.tune import tune
 from icpe.cli.options import CommandGroup
+from icpe.cli.torchrun import run_together, under_torchrun
 from icpe.errors import IcpeError
 from icpe.shown import shortened, visible
 
@@ -72,33 +74,52 @@ for _command in (
 
 def main() -> None:
     """Run the command line and exit with 0 (done), 1 (failed), 2 (wrong use or data) or 130 (interrupted)."""
+    if under_torchrun():
+        run_together(run, sys.argv[1:])
     sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code. A mistake of the user gives a short message, never a traceback."""
+def run(arguments: list[str], reports: Callable[[int], bool] = lambda code: True) -> int:
+    """Run one command and return its exit code. A mistake of the user gives a short message, never a traceback.
+
+    Args:
+        arguments: the words after ``icpe``.
+        reports: function that is told the exit code of a failure and returns whether to print the reason.
+    """
     try:
         result = cli.main(arguments, prog_name="icpe", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
-    except click.ClickException as error:
-        _print_usage_error(error)
-        return 2
-    except IcpeError as error:
-        _print_error(_REMEDY.sub(r"\1 \2", str(error)))
-        return 1 if type(error) is IcpeError else 2  # the base class: neither the data nor a setting is wrong
-    except (KeyboardInterrupt, click.Abort) as error:
-        click.echo(f"interrupted: {error}" if str(error) else "interrupted", err=True)
-        return 130
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe; keep Python from complaining at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
-        _print_error(str(error))
-        return 1
-    except MemoryError as error:
+    except (click.ClickException, IcpeError, KeyboardInterrupt, click.Abort, OSError, MemoryError) as error:
+        code = _code(error)
+        if reports(code):
+            _explain(error)
+        return code
+
+
+def _code(error: BaseException) -> int:
+    """Return the exit code of a failure."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return 130
+    wrong = isinstance(error, click.ClickException | IcpeError) and type(error) is not IcpeError
+    return 2 if wrong else 1  # the base class: neither the data nor a setting is wrong
+
+
+def _explain(error: BaseException) -> None:
+    """Print the reason of a failure."""
+    if isinstance(error, click.ClickException):
+        _print_usage_error(error)
+    elif isinstance(error, IcpeError):
+        _print_error(_REMEDY.sub(r"\1 \2", str(error)))
+    elif isinstance(error, KeyboardInterrupt | click.Abort):
+        click.echo(f"interrupted: {error}" if str(error) else "interrupted", err=True)
+    elif isinstance(error, MemoryError):
         _print_error(f"the memory of this machine is not enough. {error}".rstrip())
-        return 1
+    else:
+        _print_error(str(error))
 
 
 def _print_error(message: str) -> None:

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 METHOD_NAMES = (
     *("normal", "dice", "macr", "cpr", "causpref", "bc_loss", "invpref", "icpe"),
     *("ips", "ubpr", "relmf", "pd", "penalty", "logit_adjustment", "in_batch"),
+    *("psl", "bsl", "resn", "paac", "popdcl", "popgo"),
     *("popularity", "random"),
 )
 BACKBONE_NAMES = ("mf", "neumf", "lightgcn")

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from icpe.audit import Audit, History, Rule, Verdict, judge
 from icpe.errors import ConfigError
+from icpe.files import lock_folder
+
+_PATIENCE = 60.0  # seconds to wait for another audit, which holds the lock for a moment
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,13 @@ class Night:
         return (None if before is None else before.added(self.date, audit.values)), verdicts
 
     def append(self, audit: Audit) -> None:
-        """Write the metrics of this night into the file of the history, which is read again just before."""
+        """Write the metrics of this night into the file of the history.
+
+        The file is read again just before, under a lock, so that an audit that ends at the same moment keeps its row.
+        """
         if self.history is not None:
-            History.read(self.history).added(self.date, audit.values).write()
+            with lock_folder(self.history.parent, wait=_PATIENCE, remedy="name another file with --history"):
+                History.read(self.history).added(self.date, audit.values).write()
 
 
 def _parse_date(text: str | None) -> datetime:

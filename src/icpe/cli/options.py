@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from icpe.cli._names import BACKBONE, DATA, METHOD
+from icpe.cli.torchrun import launcher
 from icpe.shown import visible_lines
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ class CommandGroup(click.Group):
 
 def command_line() -> str:
     """Return the running command as the user typed it."""
-    return shlex.join(["icpe", *click.get_current_context().meta[__name__]])
+    return f"{launcher()} {shlex.join(click.get_current_context().meta[__name__])}"
 
 
 def print_json(content: Any) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _METHODS = ("normal", "icpe", "logit_adjustment")
 _REPORT = "report.html"
+_SIZES = {False: (2000, 1500, 60_000), True: (400, 300, 8000)}  # users, items, interactions; by --quick
 _WISH = 0.4  # share of the places for niche items
 
 
@@ -29,9 +30,10 @@ _WISH = 0.4  # share of the places for niche items
     help="Folder for the results.",
 )
 @click.option("--force", is_flag=True, help="Replace existing results.")
-@click.option("--users", type=int, default=2000, show_default=True, help="Number of users in the world.")
-@click.option("--items", type=int, default=1500, show_default=True, help="Number of items in the world.")
-@click.option("--interactions", type=int, default=60_000, show_default=True, help="Number of interactions in the log.")
+@click.option("--quick", is_flag=True, help="Take a smaller world and train for at most 40 epochs.")
+@click.option("--users", type=int, help="Number of users in the world. Default: 2000, with --quick 400.")
+@click.option("--items", type=int, help="Number of items in the world. Default: 1500, with --quick 300.")
+@click.option("--interactions", type=int, help="Number of interactions in the log. Default: 60000, with --quick 8000.")
 @seed_option
 @json_option
 @click.pass_obj
@@ -40,9 +42,10 @@ def demo(
     /,
     output: Path,
     force: bool,
-    users: int,
-    items: int,
-    interactions: int,
+    quick: bool,
+    users: int | None,
+    items: int | None,
+    interactions: int | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -68,10 +71,12 @@ def demo(
         raise ConfigError(
             f"{output} holds results already; choose another folder with -o, or replace them with --force"
         )
-    world = make_world(users, items, interactions, seed)
+    given = zip((users, items, interactions), _SIZES[quick], strict=True)
+    size = [default if one is None else one for one, default in given]
+    world = make_world(size[0], size[1], size[2], seed)
     figures, parts = describe(world.log), splits.unbiased(world.log, seed)
     begun = not force and _is_begun(output, parts)
-    settings = {"seed": seed, **dotted.get("train", {})}
+    settings = {"seed": seed, **({"epochs": 40} if quick else {}), **dotted.get("train", {})}
     try:
         _save(output, world, parts)
         if not as_json:

@@ -13,6 +13,7 @@ _EXTRAS = {  # extra → its package, and what it is for
     "tune": ("optuna", "hyper-parameter search with `icpe tune`"),
     "faiss": ("faiss-cpu", "`icpe export --to faiss`"),
     "onnx": ("onnxruntime", "`icpe export --to onnx`"),
+    "cluster": ("ray", "runs on several machines, `--engine ray`"),
     "serve": ("fastapi", "the service, `icpe serve`"),
 }
 _HEADINGS = {
@@ -97,7 +98,10 @@ def _library_threads() -> dict[str, Any]:
     import polars
     import torch
 
+    from icpe import threads
+
     return {
+        "icpe": threads.count(),
         "torch": torch.get_num_threads(),
         "polars": polars.thread_pool_size(),
         "numba": numba.get_num_threads(),

@@ -19,6 +19,7 @@ from icpe.cli.options import (
     print_json,
     training_options,
 )
+from icpe.cli.torchrun import under_torchrun
 
 if TYPE_CHECKING:
     from icpe.runs.config import RunConfig
@@ -81,14 +82,18 @@ def train(
     from icpe.runs.folder import LIVE
     from icpe.runs.live import refit_run
     from icpe.runs.run import Run
+    from icpe.runs.together import agreed_folder
+    from icpe.shards import first
 
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: add -o RUN")
     if init_from is not None and output is not None and init_from.resolve() == output.resolve():
         raise ConfigError(f"--init-from and -o are the same folder, {output}; name another one with -o")
+    if refit and under_torchrun():
+        raise ConfigError("--refit does not work with torchrun yet; leave it out, or train without torchrun")
     begun = output if resume else None
     config = check_flags(dotted, nightly_config(dotted, init_from, begun, **flags))
-    folder = output or free_folder(config)
+    folder = output or agreed_folder(free_folder(config))
     try:
         with progress_bar(str(folder)) as report:
             progress = TrainingProgress(report)
@@ -99,6 +104,8 @@ def train(
                 result["live"] = refit_run(folder, resume, force, on_step, config.plugins)
     except KeyboardInterrupt:
         raise click.Abort(_how_to_resume(folder)) from None
+    if not first():  # the first process of torchrun has the files and tells the result
+        return
     if as_json:
         print_json({**result, "folder": str(folder)})
         return
@@ -127,7 +134,8 @@ def _origin_lines(result: dict[str, Any]) -> list[str]:
 
 def _print_choice(folder: Path, beta: float, by_hand: bool) -> None:
     """Print the setting of the dial and its price, and a warning if a setting given by hand is expensive."""
-    from icpe.recommender.store import FRONT, read_front
+    from icpe.recommender.saved_log import FRONT
+    from icpe.recommender.store import read_front
     from icpe.report.front_sentences import describe_choice, describe_loss
 
     front = read_front(folder / FRONT)
