@@ -68,6 +68,7 @@ pytestmark = pytest.mark.xdist_group("ray")  # one cluster serves all of them
 def cluster():
     """A cluster of two nodes with one core each. The driver is connected to the head."""
     folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # sockets need short names
+    Path("/tmp/ray").mkdir(exist_ok=True)  # Ray writes the address here too, and does not create it for another folder
     with pytest.MonkeyPatch.context() as patch:
         for name in ("RAY_ADDRESS", "RAY_TMPDIR"):
             patch.delenv(name, raising=False)
