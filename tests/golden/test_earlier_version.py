@@ -15,6 +15,8 @@ TRAINED_WITH = (
     "--method icpe --backbone.dim 4 --seed 5 --train.batch_size 512 --train.epochs 4 --train.evaluate_every 60"
 )
 
+ROUNDING = 0.02  # another processor rounds differently, and items change clusters, as in golden.json
+
 
 @pytest.fixture
 def expected():
@@ -59,7 +61,7 @@ def test_resumes(icpe, expected, tmp_path, monkeypatch, again):
     found = json.loads(out)
     assert found["beta"] == 0
     assert found["steps"] == expected["steps"]
-    assert found["test"]["ndcg@20"] == pytest.approx(expected["test"]["ndcg@20"], rel=1e-3)
+    assert found["test"]["ndcg@20"] == pytest.approx(expected["test"]["ndcg@20"], rel=ROUNDING)
     curve = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in curve] == [60, 120, 180, 240, 300, 360, 372]
 
@@ -75,7 +77,7 @@ def test_its_configuration_trains_the_same_again(icpe, expected, tmp_path):
     assert code == 0, err
     found = json.loads(out)
     assert (found["steps"], found["beta"]) == (expected["steps"], 0)
-    assert found["test"]["ndcg@20"] == pytest.approx(expected["test"]["ndcg@20"], rel=0.02)  # as in golden.json
+    assert found["test"]["ndcg@20"] == pytest.approx(expected["test"]["ndcg@20"], rel=ROUNDING)
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert config["train"]["goal"] == "none"
 
