@@ -7,7 +7,7 @@ import numpy as np
 from icpe.data.interactions import Interactions
 from icpe.metrics.bias.attention import attention
 from icpe.metrics.bias.calibration import BANDS, band_shares, jensen_shannon, popularity_bands
-from icpe.metrics.bias.user_groups import Profiles, UserGroups
+from icpe.metrics.bias.user_groups import Profiles, UserGroups, sums_by_user
 from icpe.metrics.hits import Hits
 from icpe.ranking import Lists
 from icpe.types import BoolArray, FloatArray, IntArray
@@ -90,8 +90,7 @@ def by_group(columns: Mapping[str, FloatArray], groups: UserGroups, users: IntAr
 def _divergence(lists: Lists, log: Interactions) -> FloatArray:
     """Jensen–Shannon divergence between the popularity bands of profile and list, float64 [lists]."""
     bands = popularity_bands(log.item_counts)
-    used = np.bincount(log.user.astype(np.int64) * len(BANDS) + bands[log.item], minlength=len(log.users) * len(BANDS))
-    profile = used.reshape(-1, len(BANDS))[lists.users]
+    profile = np.stack([sums_by_user(log, bands == band)[lists.users] for band in range(len(BANDS))], axis=1)
     size = profile.sum(axis=1)
     shown = band_shares(np.append(bands, -1)[lists.items])
     known = (size > 0) & (lists.items[:, 0] >= 0)
