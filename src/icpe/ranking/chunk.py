@@ -19,7 +19,8 @@ class Blocks:
     """How ranking divides its work. The lists do not depend on it.
 
     Attributes:
-        users: largest number of users ranked together. 512 are enough for a matrix product to run at full speed.
+        users: largest number of users ranked together. 512 are enough for a matrix product to run at full speed. Tables
+            without a product for all users together are ranked in smaller groups.
         items: number of items scored at a time. 512 users × 2048 scores are 4 MB, which stay in the cache until the
             best ones are selected.
         compiled: whether to select with the compiled loop or with NumPy. None uses the compiled loop for large

@@ -238,6 +238,13 @@ def of_users(table: ScoreTable, take: Callable[[FloatArray], FloatArray]) -> Sco
     raise TypeError(f"{type(table).__name__} has no rows of users")
 
 
+def takes_users_singly(table: ScoreTable) -> bool:
+    """Whether a table scores one user after the other, so that many users together take as long as one by one."""
+    while isinstance(table, DerivedScores):
+        table = table.table
+    return isinstance(table, NeuMFScores)
+
+
 class PairScores:
     """Scores of any backbone, computed pair by pair in tiles that bound the memory.
 

@@ -16,10 +16,11 @@ from icpe.kernels import WORTH_COMPILING
 from icpe.ranking.chunk import Blocks, Chunk, chunks_of, hidden_items
 from icpe.ranking.exact import best_exactly, exact_of
 from icpe.ranking.lists import Lists
-from icpe.ranking.tables import ScoreTable
+from icpe.ranking.tables import ScoreTable, takes_users_singly
 from icpe.threads import in_order
 from icpe.types import BoolArray, IntArray
 
+_SINGLY = 16  # users ranked together if their scores are computed one by one: more chunks keep all threads busy
 _COPIES = 4  # a model may need a few arrays of the size of a block to compute it
 _DEFAULT_BLOCKS = Blocks()
 
@@ -86,7 +87,8 @@ def _stream(
     compiled = bool(blocks.compiled)
     width = min(blocks.items, scores.items) if compiled else scores.items
     of_user = 4 * _COPIES * (width + n)  # bytes
-    size = max(1, min(blocks.users, len(users), memory // of_user))
+    together = min(blocks.users, _SINGLY) if takes_users_singly(scores) else blocks.users
+    size = max(1, min(together, len(users), memory // of_user))
     exact = exact_of(scores, compiled)
 
     def lists(part: IntArray) -> Lists:
