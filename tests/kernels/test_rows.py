@@ -38,8 +38,7 @@ def test_rows_follow_the_dense_optimiser(kind, dense_kind, dtype):
             assert torch.allclose(taken, dense[touched], atol=1e-4, rtol=1e-4)
             loss_of(taken, weights).backward()
         optimizer.step()
-        mine.begin_step()
-        table.step()
+        mine.step([table])
         if step % 70 == 0:
             mine.settle(table)
             assert torch.allclose(rows, dense, atol=1e-4, rtol=1e-4)
@@ -66,8 +65,7 @@ def test_rows_without_gradient_are_as_good_as_not_taken(kind, dense_kind):
                 assert not take_rows(rows, torch.tensor([0])).requires_grad
             take_rows(rows, torch.tensor(asked)).square().sum().backward()
         optimizer.step()
-        mine.begin_step()
-        table.step()
+        mine.step([table])
     mine.settle(table)
     torch.testing.assert_close(rows, dense, atol=1e-6, rtol=0)
 
@@ -79,8 +77,7 @@ def test_gradients_of_a_row_add_up():
     table = RowTable(parameter, mine)
     taken = table.take(torch.tensor([4, 1, 4, 5, 1, 4]))
     taken.grad = torch.arange(12.0).view(6, 2) + 1
-    mine.begin_step()
-    table.step()
+    mine.step([table])
     sums = torch.zeros(6, 2)
     sums[4], sums[1], sums[5] = (
         torch.tensor([1 + 5 + 11, 2 + 6 + 12]),
@@ -106,12 +103,12 @@ def test_state_round_trip():
     mine = RowAdam(0.1)
     table = RowTable(RowParameter(torch.randn(9, 3)), mine)
     for _ in range(70_000):
-        mine.begin_step()  # longer than the first allocation of the series
+        mine.step([])  # longer than the first allocation of the series
     copy = RowAdam(0.1)
     copy.restore(mine.extra())
     assert copy.now == mine.now
-    mine.begin_step()
-    copy.begin_step()
+    mine.step([])
+    copy.step([])
     assert (copy.extra()["series"] == mine.extra()["series"]).all()
     assert table.last.sum() == 0
 

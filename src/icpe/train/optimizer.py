@@ -47,9 +47,7 @@ class Optimizer:
         """Take one step along the gradients of the last backward pass and clear them."""
         for number in [number for number, table in self._tables.items() if table.parameter.grad is not None]:
             self._train_whole(number)
-        self._rows.begin_step()
-        for table in self._tables.values():
-            table.step()
+        self._rows.step(self._tables.values())
         self._small.step()
         if self._dense is not None:
             self._dense.step()

@@ -7,7 +7,8 @@ brought up to date when it is read. RMSprop does not move such rows and only let
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -47,7 +48,7 @@ class RowTable:
         return array
 
     def take(self, rows: Tensor) -> Tensor:
-        """Return an up-to-date copy of rows, int [...] → [..., dim]. :meth:`step` uses its gradient."""
+        """Return an up-to-date copy of rows, int [...] → [..., dim]. The next step uses its gradient."""
         codes: IntArray = rows.reshape(-1).numpy()
         copy = self._fetch(codes).view(*rows.shape, self.parameter.shape[1]).requires_grad_(torch.is_grad_enabled())
         self._taken.append((codes, copy))
@@ -63,16 +64,19 @@ class RowTable:
         self._optimizer.fetch(self, codes, copy.numpy(), begin)
         return copy
 
-    def step(self) -> None:
-        """Take one step on the rows read since the last step. The gradient of a row without one counts as 0."""
+    def release(self) -> tuple[IntArray, FloatArray] | None:
+        """Return the rows read since the last step, and their gradients, which are 0 where the loss gave none.
+
+        They count as not read from then on. None means that no rows were read.
+        """
         if not self._taken:
-            return
+            return None
         rows = [codes for codes, _ in self._taken]
         grads = self._gradients()
         if len(rows) > 1:
             rows, grads = [np.concatenate(rows)], [np.concatenate(grads)]
-        self._optimizer.apply(self, rows[0], grads[0])
         self._taken, self._places = [], 0
+        return rows[0], grads[0]
 
     def _gradients(self) -> list[FloatArray]:
         """Return the gradients of the rows read since the last step."""
@@ -143,12 +147,20 @@ class RowOptimizer(ABC):
     """Base class of both optimisers, with the learning rate and the number of steps taken."""
 
     moments: ClassVar[int]
+    _kernel: ClassVar[Callable[..., None]]
 
     def __init__(self, lr: float) -> None:
         self.lr, self.now = lr, 0
 
-    def begin_step(self) -> None:
-        """Count a step. Call it before :meth:`RowTable.step`."""
+    def step(self, tables: Iterable[RowTable]) -> None:
+        """Take one step on the rows that were read since the last step."""
+        self._begin_step()
+        # The parts of all tables together, so that threads wait for each other only once.
+        read = [(table, found) for table in tables if (found := table.release()) is not None]
+        run_parts(self._kernel, [part for table, (rows, grads) in read for part in self.parts(table, rows, grads)])
+
+    def _begin_step(self) -> None:
+        """Count a step."""
         self.now += 1
 
     @abstractmethod
@@ -156,8 +168,8 @@ class RowOptimizer(ABC):
         """Copy up-to-date rows to ``out`` [n, dim]. They were recorded as read at the positions from ``begin`` on."""
 
     @abstractmethod
-    def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
-        """Take one step on rows that were read, with gradients [n, dim]."""
+    def parts(self, table: RowTable, rows: IntArray, grads: FloatArray) -> list[tuple[Any, ...]]:
+        """Return the arguments of the kernel for each part of a step on rows with gradients [n, dim]."""
 
     @abstractmethod
     def settle(self, table: RowTable) -> None:
@@ -180,15 +192,16 @@ class RowAdam(RowOptimizer):
     """
 
     moments = 2
+    _kernel = staticmethod(adam_step)
 
     def __init__(self, lr: float) -> None:
         super().__init__(lr)
         self._series = np.zeros(1 << 16)  # Σ_{s=t+1..now} (β1/√β2)^(s−t) · √(1−β2^s)/(1−β1^s), by t
         self._powers = (BETA1 / math.sqrt(BETA2)) ** np.arange(_WINDOW, 0, -1)
 
-    def begin_step(self) -> None:
+    def _begin_step(self) -> None:
         """Count a step and extend the series by which rows without a gradient move."""
-        super().begin_step()
+        super()._begin_step()
         if self.now >= len(self._series):
             self._series = np.concatenate([self._series, np.zeros(len(self._series))])
         correction = math.sqrt(1 - BETA2**self.now) / (1 - BETA1**self.now)
@@ -201,11 +214,11 @@ class RowAdam(RowOptimizer):
         owners = len(stretches(len(rows)))
         run_parts(adam_take, [(*shared, owner, owners) for owner in range(owners)])
 
-    def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
-        """Take one step on rows that were read, with gradients [n, dim]."""
+    def parts(self, table: RowTable, rows: IntArray, grads: FloatArray) -> list[tuple[Any, ...]]:
+        """Return the arguments of the kernel for each part of a step on rows with gradients [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         shared = (*state, rows, grads, table.latest, table.earlier, self.now, self.lr, BETA1, BETA2, EPS)
-        run_parts(adam_step, [(*shared, *part) for part in stretches(len(rows))])
+        return [(*shared, *part) for part in stretches(len(rows))]
 
     def settle(self, table: RowTable) -> None:
         """Bring all rows up to date, which is necessary before a validation."""
@@ -233,16 +246,17 @@ class RowRMSprop(RowOptimizer):
     """RMSprop on row tables, equal to dense RMSprop up to rounding."""
 
     moments = 1
+    _kernel = staticmethod(rmsprop_step)
 
     def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
         """Copy rows to ``out`` [n, dim]. They are up to date, because rows without a gradient do not move."""
         run_parts(take, [(table.array, rows, out, *part) for part in stretches(len(rows))])
 
-    def apply(self, table: RowTable, rows: IntArray, grads: FloatArray) -> None:
-        """Take one step on rows that were read, with gradients [n, dim]."""
+    def parts(self, table: RowTable, rows: IntArray, grads: FloatArray) -> list[tuple[Any, ...]]:
+        """Return the arguments of the kernel for each part of a step on rows with gradients [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         shared = (*state, rows, grads, table.latest, table.earlier, self.now, self.lr, ALPHA, EPS)
-        run_parts(rmsprop_step, [(*shared, *part) for part in stretches(len(rows))])
+        return [(*shared, *part) for part in stretches(len(rows))]
 
     def settle(self, table: RowTable) -> None:
         """Do nothing, because all rows are always up to date."""
