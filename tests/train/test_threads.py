@@ -18,6 +18,8 @@ METHODS = {
     "mf, icpe, batch negatives": lambda: ICPE(MF(dim=8), peers=0, batch_negatives=True),
     "mf, icpe, bce": lambda: ICPE(MF(dim=8), loss="bce"),
     "neumf, bce": lambda: Normal(NeuMF(dim=4, layers=(8, 4))),
+    "neumf, bpr": lambda: Normal(NeuMF(dim=4, layers=(8, 4)), loss="bpr", negatives=3),
+    "neumf, softmax": lambda: Normal(NeuMF(dim=4, layers=(8, 4)), loss="softmax", negatives=10),
     "neumf, icpe": lambda: ICPE(NeuMF(dim=4, layers=(8, 4)), loss="bce"),
     "lightgcn, bce": lambda: Normal(LightGCN(dim=8)),
     "lightgcn, icpe": lambda: ICPE(LightGCN(dim=8, layers=2)),
@@ -46,7 +48,9 @@ def test_trainings_have_the_same_bits(name, log, monkeypatch):
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize("name", ["mf, bce", "mf, softmax", "mf, in-batch", "neumf, bce"])
+@pytest.mark.parametrize(
+    "name", ["mf, bce", "mf, softmax", "mf, in-batch", "neumf, bce", "neumf, bpr", "neumf, softmax"]
+)
 def test_blocks_change_nothing_but_rounding(name, log, monkeypatch):
     whole = Trainer(METHODS[name](), log, 0, TrainSettings(epochs=1, batch_size=200))
     whole.run()

@@ -39,6 +39,8 @@ class Backbone(nn.Module, ABC):
         shareable: whether the rows of its tables can be divided among processes. Tables then come from
             :func:`normal_table`, losses read them with ``take_rows``, and :meth:`reps` returns the users of this
             process and all items. A subclass does not inherit it.
+        pairs_alone: whether the score of a pair depends on its two rows and on the layers only and is not random, so
+            that threads can share the pairs of a batch.
         users: number of users; 0 before :meth:`build`.
         items: number of items; 0 before :meth:`build`.
     """
@@ -51,6 +53,7 @@ class Backbone(nn.Module, ABC):
     inner_product: bool = False
     computes_all: bool = False
     shareable: ClassVar[bool] = False
+    pairs_alone: ClassVar[bool] = False
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

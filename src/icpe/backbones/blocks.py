@@ -23,11 +23,15 @@ def in_blocks(function: OfPairs, users: Tensor, items: Tensor, parameters: Seque
         items: [n, ...].
         parameters: what the function needs besides and what gets gradients.
     """
-    many = len(blocks(len(users))) > 1 and len(users) == len(items)
-    if not (many and torch.is_grad_enabled() and users.device.type == "cpu"):
+    if not (worth_dividing(users) and len(users) == len(items)):
         return function(users, items)
     result: Tensor = _InBlocks.apply(function, users, items, *parameters)  # type: ignore[no-untyped-call]
     return result
+
+
+def worth_dividing(rows: Tensor) -> bool:
+    """Return whether threads share functions of these rows that autograd differentiates."""
+    return len(blocks(len(rows))) > 1 and torch.is_grad_enabled() and rows.device.type == "cpu"
 
 
 class _InBlocks(torch.autograd.Function):

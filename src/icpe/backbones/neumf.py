@@ -55,6 +55,7 @@ class NeuMF(Backbone):
     settings: NeuMFSettings
     default_optimizer: str = "rmsprop"
     shareable: ClassVar[bool] = True
+    pairs_alone: ClassVar[bool] = True
 
     def build(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw the tables, the hidden layers and the output, in this order."""

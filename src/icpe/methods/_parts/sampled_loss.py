@@ -7,7 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from icpe.backbones.base import Backbone
+from icpe.backbones.blocks import worth_dividing
+from icpe.backbones.rows import RowParameter
 from icpe.methods._parts.closed_form import bce_on_rows, bpr_on_rows, softmax_on_rows
+from icpe.methods._parts.pair_blocks import loss_in_blocks
 from icpe.methods.base import Method
 from icpe.ranking.tables import DotScores, ScoreTable, to_numpy
 from icpe.settings import setting
@@ -80,9 +83,16 @@ class SampledLoss(FoldIn, Method):
         users, items = self.backbone.rows(batch.users, wanted, rng)
         if self.backbone.inner_product:
             return self.product_loss(batch, users, items)
+
+        def of_rows(users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
+            return self._logit_loss(users, positives, negatives) + self.penalty(batch, (users, positives, negatives))
+
+        if self.backbone.pairs_alone and self.backbone.trains_rows and worth_dividing(users):
+            parameters = (one for one in self.backbone.parameters() if one.requires_grad)
+            layers = [one for one in parameters if not isinstance(one, RowParameter)]
+            return loss_in_blocks(of_rows, users, items, self.negatives.shared, layers)
         positives, negatives = torch.split(items, [len(users), len(items) - len(users)])
-        loss = self._logit_loss(users, positives, negatives.view(*batch.negatives.shape, -1))
-        return loss + self.penalty(batch, (users, positives, negatives))
+        return of_rows(users, positives, negatives.view(*batch.negatives.shape, -1))
 
     def product_loss(self, batch: Batch, users: Tensor, items: Tensor, scale: float = 1.0, **extras: Any) -> Tensor:
         """Return the whole loss, the L2 term included, where scores are inner products.
