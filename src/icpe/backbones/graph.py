@@ -5,6 +5,7 @@ self-loops; a node without pairs has an empty row.
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from icpe.data.interactions import Interactions
 from icpe.kernels.propagate import WORTH_COMPILING_PRODUCT, multiply, multiply_few, multiply_rows
+from icpe.threads import run_parts, stretches
 from icpe.types import FloatArray, IntArray
 
 
@@ -61,13 +63,18 @@ class Graph:
 
     def drop(self, share: float, rng: torch.Generator | None) -> "Graph":
         """Return the graph with each entry dropped with probability ``share`` and the others divided by 1 - share."""
-        kept = keep_mask(self.values, 1 - share, rng)
-        return replace(self, values=self.values * kept / (1 - share), symmetric=False)
+        kept, values = keep_mask(self.values, 1 - share, rng), torch.empty_like(self.values)
+        _by_stretches(lambda part: torch.mul(self.values[part], kept[part], out=values[part]).div_(1 - share), values)
+        return replace(self, values=values, symmetric=False)
 
     @cached_property
     def transposed(self) -> "Graph":
         """The transposed graph. A symmetric graph is its own transpose."""
-        return self if self.symmetric else replace(self, values=self.values.index_select(0, self.mirror))
+        if self.symmetric:
+            return self
+        values = torch.empty_like(self.values)
+        _by_stretches(lambda part: torch.index_select(self.values, 0, self.mirror[part], out=values[part]), values)
+        return replace(self, values=values)
 
     def times(
         self,
@@ -145,7 +152,12 @@ class Graph:
     def stack(self, users: Tensor, items: Tensor) -> Tensor:
         """Return the rows of all users and then of all items, without gradients."""
         parts = users.detach(), items.detach()
-        return torch.cat(parts, out=self._memory.take(self.nodes, users)) if self._compiles(users) else torch.cat(parts)
+        if not self._compiles(users):
+            return torch.cat(parts)
+        stacked = self._memory.take(self.nodes, users)
+        for rows, place in zip(parts, torch.tensor_split(stacked, (len(users),)), strict=True):
+            _by_stretches(lambda part, rows=rows, place=place: place[part].copy_(rows[part]), rows)
+        return stacked
 
     def _compiles(self, dense: Tensor) -> bool:
         return dense.device.type == "cpu" and self._entries * dense.shape[1] >= WORTH_COMPILING_PRODUCT
@@ -254,5 +266,13 @@ def keep_mask(like: Tensor, keep: float, rng: torch.Generator | None) -> Tensor:
     """
     device = like.device if rng is None else rng.device
     bits = torch.empty(like.numel() // 4 + 1, dtype=torch.int64, device=device).random_(-(2**63), None, generator=rng)
-    mask = bits.view(torch.int16)[: like.numel()] < round(keep * 65536) - 32768
+    numbers, mask = bits.view(torch.int16), torch.empty(like.numel(), dtype=torch.bool, device=device)
+    bound = round(keep * 65536) - 32768
+    _by_stretches(lambda part: torch.lt(numbers[part], bound, out=mask[part]), mask)
     return mask.view(like.shape).to(like.device)
+
+
+def _by_stretches(work: Callable[[slice], object], rows: Tensor) -> None:
+    """Call ``work`` for stretches of rows that do not depend on each other, on several threads."""
+    parts = stretches(len(rows)) if rows.device.type == "cpu" else [(0, len(rows))]
+    run_parts(lambda first, last: work(slice(first, last)), parts)
