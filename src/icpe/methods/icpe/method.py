@@ -139,9 +139,9 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
     def offset(self, items: Tensor, codes: Tensor) -> Tensor:
         """Return α·S^g, which training adds to the score: representations [n, D], codes [n] → [n]."""
         if self.settings.propensity == "popularity":
-            return self.prior[codes]
+            return self.prior.index_select(0, codes)
         propensity: Tensor = self.propensity(items.detach() if self.settings.detach else items)
-        return self.settings.alpha * propensity + self.prior[codes]
+        return self.settings.alpha * propensity + self.prior.index_select(0, codes)
 
     def loss(self, batch: Batch, rng: torch.Generator | None = None) -> Tensor:
         """Return the weighted loss plus the L2 term; one forward and one backward pass serve all parameters."""
@@ -153,16 +153,18 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
         weight, user_weight = (weights, None) if self.settings.weights_on == "all" else (None, weights)
         if self.backbone.inner_product:
             return self._inner_product_loss(batch, wanted, users, items, weight=weight, user_weight=user_weight)
-        count = len(batch.items)
+        count, by_pair = len(batch.items), self.settings.loss == "bce"
         offset = self.offset(items, wanted)
-        positives = self.positive_losses(users, items, offset, batch, user_weight)
-        total = (positives if weight is None else positives * weight).mean()
-        if self.settings.loss == "bce":
-            negatives = items[count:].view(*batch.negatives.shape, -1)
-            scores = self.own_share * self.backbone.score(users[:, None], negatives) + offset[count:].view(count, -1)
+        # The gradient of slices would be a table of zeros for each; that of a split is put together once.
+        positives, negatives = torch.split(items, [count, len(items) - count])
+        losses = self.positive_losses(users, positives if by_pair else items, offset, batch, user_weight)
+        total = (losses if weight is None else losses * weight).mean()
+        if by_pair:
+            drawn = negatives.view(*batch.negatives.shape, -1)
+            scores = self.own_share * self.backbone.score(users[:, None], drawn) + offset[count:].view(count, -1)
             total = total + self.neg_weight * F.softplus(scores).mean()
         total = total + self._shrinkage(offset[count:], wanted[count:])
-        return total + self.penalty(batch, (users, items[:count], items[count:]))
+        return total + self.penalty(batch, (users, positives, negatives))
 
     def _inner_product_loss(self, batch: Batch, wanted: Tensor, users: Tensor, items: Tensor, **extras: Any) -> Tensor:
         """Return the whole loss for a backbone with inner products; ``wanted`` are the codes of the items."""
@@ -185,7 +187,7 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
         """Return the penalty on the variance of the learned part of the propensity term of sampled items."""
         if self.settings.shrink == 0 or self.settings.propensity != "learned" or len(offset) == 0:
             return offset.new_zeros(())
-        return self.settings.shrink * (offset - self.prior[codes]).var(correction=0)
+        return self.settings.shrink * (offset - self.prior.index_select(0, codes)).var(correction=0)
 
     def positive_losses(
         self, users: Tensor, items: Tensor, offset: Tensor, batch: Batch, user_weight: Tensor | None = None
@@ -194,7 +196,8 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
 
         Args:
             users: representations of the users, [batch, D].
-            items: representations of the positives and then of the negatives, [batch + ·, D].
+            items: representations of the positives and then of the negatives, [batch + ·, D]; for bce, the negatives
+                may be missing.
             offset: propensity term of the same items.
             batch: codes of the batch.
             user_weight: weights of the pairs in the gradient of shared parameters; they change neither the losses nor
@@ -202,7 +205,7 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
         """
         count = len(users)
         if self.settings.loss == "bce":
-            own = weighed_score(self.backbone, users, items[:count], user_weight)
+            own = weighed_score(self.backbone, users, items if len(items) == count else items[:count], user_weight)
             return F.softplus(-(self.own_share * own + offset[:count]))
         start = 0 if self.settings.batch_negatives else count
         positive, others = self._cosines(users, items, start, user_weight)
