@@ -156,7 +156,7 @@ class Graph:
             return torch.cat(parts)
         stacked = self._memory.take(self.nodes, users)
         for rows, place in zip(parts, torch.tensor_split(stacked, (len(users),)), strict=True):
-            _by_stretches(lambda part, rows=rows, place=place: place[part].copy_(rows[part]), rows)
+            _copy(rows, place)
         return stacked
 
     def _compiles(self, dense: Tensor) -> bool:
@@ -270,6 +270,10 @@ def keep_mask(like: Tensor, keep: float, rng: torch.Generator | None) -> Tensor:
     bound = round(keep * 65536) - 32768
     _by_stretches(lambda part: torch.lt(numbers[part], bound, out=mask[part]), mask)
     return mask.view(like.shape).to(like.device)
+
+
+def _copy(rows: Tensor, place: Tensor) -> None:
+    _by_stretches(lambda part: place[part].copy_(rows[part]), rows)
 
 
 def _by_stretches(work: Callable[[slice], object], rows: Tensor) -> None:

@@ -31,7 +31,7 @@ def loss_in_blocks(loss: OfBlock, users: Tensor, items: Tensor, shared: bool, pa
     count = len(items) // size - 1
     user_grads, item_grads = torch.empty_like(users), torch.empty_like(items)
 
-    def of_block(first: int, last: int) -> tuple[float, list[Tensor], list[Tensor | None]]:
+    def of_block(first: int, last: int) -> tuple[float, Sequence[Tensor], Sequence[Tensor | None]]:
         mine, share = slice(first, last), (last - first) / size
         drawn = slice(size, None) if shared else slice(size + first * count, size + last * count)
         user, positive, negative = (one.detach().requires_grad_() for one in (users[mine], items[mine], items[drawn]))
