@@ -26,8 +26,9 @@ check: $(READY)  ## lint, format, types
 fuzz: $(READY)  ## damaged files with new seeds for five minutes; prints the seed of a failure
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds 300
 
-docs: $(READY)  ## the documentation site, in site/; a warning is an error
+docs: $(READY)  ## the documentation site, in site/; a warning or a link that leads nowhere is an error
 	$(BIN)/sphinx-build --fresh-env --fail-on-warning --keep-going --quiet --builder html docs site
+	$(BIN)/python tools/check_site.py site
 
 docs-tables: $(READY)  ## write the tables of settings in the documentation from the declarations
 	$(BIN)/python tools/settings_tables.py
