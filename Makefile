@@ -22,6 +22,7 @@ check: $(READY)  ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/settings_tables.py --check
+	$(BIN)/python tools/expected_numbers.py --check
 
 fuzz: $(READY)  ## damaged files with new seeds for five minutes; prints the seed of a failure
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds 300
@@ -30,8 +31,9 @@ docs: $(READY)  ## the documentation site, in site/; a warning or a link that le
 	$(BIN)/sphinx-build --fresh-env --fail-on-warning --keep-going --quiet --builder html docs site
 	$(BIN)/python tools/check_site.py site
 
-docs-tables: $(READY)  ## write the tables of settings in the documentation from the declarations
+docs-tables: $(READY)  ## write the tables of settings from the declarations, and the numbers of methods from docs/results
 	$(BIN)/python tools/settings_tables.py
+	$(BIN)/python tools/expected_numbers.py
 
 bench: $(READY)  ## speed and memory as ratios, see bench/README.md
 	-$(BIN)/python bench/foundation.py

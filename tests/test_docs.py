@@ -4,6 +4,8 @@ import contextlib
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -12,6 +14,7 @@ import pytest
 
 from icpe import load
 from icpe.cli import cli, run
+from icpe.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -118,6 +121,35 @@ def test_commands_of_the_docs_have_flags_that_exist(page, monkeypatch):
             assert command is not None, name
         with contextlib.suppress(click.exceptions.Exit):  # --help-settings prints and ends
             command.make_context(name, words, parent=context)
+
+
+PARTS_OF_A_METHOD = (
+    "Idea",
+    "Formula",
+    "When to use",
+    "Cost",
+    "Settings",
+    "Expected numbers",
+    "Differences from public code",
+)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_page_of_the_same_form(name):
+    """Settings and numbers are made by tools, from the declarations and from docs/results."""
+    page = (ROOT / "docs" / "methods" / f"{name}.md").read_text(encoding="utf-8")
+    parts = re.findall(r"^## (.*)$", page, re.MULTILINE)
+    assert [part.replace("the paper", "public code") for part in parts] == list(PARTS_OF_A_METHOD)
+    assert f"<!-- settings: method {name} -->" in page
+    assert f"<!-- expected: {name} -->" in page
+    assert blocks_of(ROOT / "docs" / "methods" / f"{name}.md")
+    assert f"methods/{name}\n" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("tool", ["settings_tables", "expected_numbers"])
+def test_what_tools_write_into_pages_is_up_to_date(tool):
+    done = subprocess.run([sys.executable, ROOT / "tools" / f"{tool}.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_numbers_of_the_overviews_are_those_of_the_comparisons():
