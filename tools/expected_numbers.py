@@ -90,8 +90,8 @@ def numbers(method: str) -> str:
     points, curves = [] if method == "icpe" else tuned(method), fronts(method)
     if points:
         parts += [
-            "Last.FM, unbiased split, test part, means ± standard deviations over seeds. The settings are tuned, and the",
-            "dial is at rest ([all methods and how they were tuned](../results/methods.md)).",
+            "Last.FM, unbiased split, test part, means ± standard deviations over seeds. The settings are tuned, and",
+            "the dial is at rest ([all methods and how they were tuned](../results/methods.md)).",
             "",
             "| backbone | method | seeds | Recall@20 | NDCG@20 | Recall, head | Recall, niche | Coverage@20 | APT@20 |",
             "|---|---|---|---|---|---|---|---|---|",
