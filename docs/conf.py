@@ -17,11 +17,16 @@ myst_heading_anchors = 3  # links such as metrics.md#fronts, as on code hosts
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
-autodoc_default_options = {"members": True}
+autodoc_default_options = {"members": True, "exclude-members": "model_config"}
+
+smartquotes = False  # flags and quoted words are copied from pages into terminals
+default_role = "code"  # `icpe demo` in help texts
 
 html_theme = "furo"
 html_title = "icpe"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 DOCS = Path(__file__).parent
 OUTSIDE = {
@@ -31,6 +36,10 @@ OUTSIDE = {
     "security": DOCS.parent / "SECURITY.md",
 }
 """Pages whose text lies elsewhere in the repository, where people look for it on code hosts."""
+
+BLOCK = re.compile(r"^(?:<!-- ([^>\n]+) -->\n)?```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+NOT_RUN = {"output": "output", "not run": "notrun"}
+"""Marks of blocks that no test runs, and the classes for which ``_static/site.css`` has a label."""
 
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)#]+)(#[^)]*)?\)")
 
@@ -48,9 +57,23 @@ def read_source(app: object, docname: str, source: list[str]) -> None:
         target = pages.get(target, target)
         if not target.is_file() or not target.is_relative_to(DOCS):
             return link[1]  # code and folders have no page
-        return f"[{link[1]}]({os.path.relpath(target, here)}{link[3] or ''})"
+        text = "" if link[1].endswith(".md") else link[1]  # without a text, the link shows the title of the page
+        return f"[{text}]({os.path.relpath(target, here)}{link[3] or ''})"
 
-    source[0] = LINK.sub(relinked, source[0])
+    text = BLOCK.sub(labelled, LINK.sub(relinked, source[0]))
+    source[0] = text.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
+
+
+def labelled(block: re.Match[str]) -> str:
+    """Let a block of code say whether tests run it, by the comment above it."""
+    mark, language, code = block.groups()
+    if language.startswith("{"):
+        return block[0]  # a directive
+    if mark is None:  # tests read the options of such commands
+        kind = "checked" if language == "console" and "$ icpe " in code else "notrun"
+    else:
+        kind = NOT_RUN.get(mark, "ran")
+    return f"```{{code-block}} {language or 'text'}\n:class: {kind}\n\n{code}```"
 
 
 def setup(app: object) -> None:

@@ -1,10 +1,12 @@
 """From a CSV file to lists with a wish: 40 % of the places for niche items.
 
-python examples/csv_to_lists.py [events.csv]
+python examples/csv_to_lists.py [events.csv]     # needs matplotlib for the picture: pip install 'icpe[plot]'
 """
 
 import sys
 from pathlib import Path
+
+import matplotlib.pyplot as plt
 
 from icpe import ICPE, MF, Interactions, evaluate, split
 
@@ -21,3 +23,11 @@ for name, one in (("best on validation", model), ("40 % niche", wished)):
     print(name, {metric: round(values[metric], 3) for metric in ("ndcg@20", "apt@20", "coverage@20")})
 
 print(wished.recommend(log.users[:1], n=5))
+
+front = model.front().table  # one row for each setting of the dial, on the validation part
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
+axes.plot(100 * front["apt"], front["ndcg"], ".-", label="settings of the dial")
+axes.axvline(40, linestyle=":", label="the wish")
+axes.set(xlabel="places for niche items (%)", ylabel="NDCG@20")
+axes.legend(frameon=False)
+figure.savefig("csv_to_lists.svg")

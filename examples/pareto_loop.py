@@ -1,8 +1,9 @@
 """Item clusters and Pareto-efficient weights in a plain PyTorch loop, without anything else of icpe.
 
-python examples/pareto_loop.py
+python examples/pareto_loop.py     # needs matplotlib for the picture: pip install 'icpe[plot]'
 """
 
+import matplotlib.pyplot as plt
 import torch
 from torch.nn.functional import softplus
 
@@ -21,6 +22,7 @@ sizes = torch.bincount(label)
 print("items in each cluster:       ", sizes.tolist())
 print("interactions in each cluster:", torch.bincount(label[items]).tolist())
 
+course = []
 for epoch in range(30):
     negatives = torch.randint(len(log.items), items.shape)
     positive = softplus(-(user_table[users] * item_table[items]).sum(1))
@@ -35,6 +37,13 @@ for epoch in range(30):
     optimizer.zero_grad()
     ((weights[label[items]] * positive).mean() + negative.mean()).backward()
     optimizer.step()
+    course.append(weights.tolist())
     if epoch % 10 == 9:
         rounded = [round(one, 2) for one in weights.tolist()]  # the most popular cluster first
         print(f"epoch {epoch + 1}: loss {positive.mean().item():.3f}, weights {rounded}")
+
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
+axes.plot(range(1, len(course) + 1), course, label=["most popular cluster", "second", "third", "least popular cluster"])
+axes.set(xlabel="epoch", ylabel="weight of the cluster")
+axes.legend(frameon=False)
+figure.savefig("pareto_loop.svg")

@@ -12,6 +12,7 @@ import click
 import polars as pl
 import pytest
 
+import icpe
 from icpe import load
 from icpe.cli import cli, run
 from icpe.methods import METHODS
@@ -101,6 +102,21 @@ def test_docs(page, kind, block):
     exec(compile(block, page, "exec"), {})
 
 
+RUN_BY_TESTS = {"tested", "prepare", "lists", "serve", "ask", "night", "fails", "first night", "cron", "actions"}
+NOT_RUN = {"output", "not run"}
+
+
+@pytest.mark.parametrize("page", sorted({*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")}), ids=lambda page: page.name)
+def test_every_block_is_run_or_says_what_it_is(page):
+    """Of commands without a mark, the next test checks the flags."""
+    blocks = re.findall(r"^(?:<!-- ([^>\n]+) -->\n)?```([^\n]*)\n.*?^```$", page.read_text("utf-8"), re.DOTALL | re.M)
+    for mark, language in blocks:
+        if language.startswith("{"):
+            continue  # a directive
+        known = mark in RUN_BY_TESTS | NOT_RUN or mark.startswith(("file: ", "tested by "))
+        assert known or (not mark and language in ("console", "bash")), f"{mark!r} {language!r}"
+
+
 def commands_of(page):
     """Every command of icpe in the blocks of a page, whether tests run it or not."""
     for block in re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
@@ -121,6 +137,15 @@ def test_commands_of_the_docs_have_flags_that_exist(page, monkeypatch):
             assert command is not None, name
         with contextlib.suppress(click.exceptions.Exit):  # --help-settings prints and ends
             command.make_context(name, words, parent=context)
+
+
+def test_the_reference_has_every_public_name():
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    public = {*icpe.__all__, *(one.__name__ for one in METHODS.values())}
+    missing = [
+        name for name in sorted(public) if not re.search(rf"^\.\. auto\w+:: (icpe\.)?(\w+\.)*{name}$", page, re.M)
+    ]
+    assert sorted(missing) == ["split"]  # a module, whose functions are there
 
 
 PARTS_OF_A_METHOD = (

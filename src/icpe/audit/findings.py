@@ -59,7 +59,7 @@ class AuditedLists:
 
     @cached_property
     def shown(self) -> IntArray:
-        """Number of lists that contain each item, int64 [items]: items of the log first, then unknown items."""
+        """Number of lists that contain each item, int64 [items]. Items of the log come first, then unknown items."""
         return exposure(self.lists.items, len(self.given.items))
 
     @cached_property
