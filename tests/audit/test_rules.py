@@ -58,7 +58,10 @@ def test_everything_else_is_no_rule(text):
 
 
 def test_unknown_names_are_listed():
-    with pytest.raises(ConfigError, match="has no metric 'apt@10'; it has apt@20, ndcg@20, recall_head@20"):
+    with pytest.raises(
+        ConfigError,
+        match=r"unknown metric of this audit 'apt@10'; did you mean 'apt@20'\? Known: apt@20, ndcg@20, recall_head@20",
+    ):
         judge([Rule.parse("apt@10<.2")], VALUES, {})
     with pytest.raises(ConfigError, match="unknown set of lists 'new'. Known: old"):
         judge([Rule.parse("new:apt@20<.2")], VALUES, {})

@@ -173,7 +173,7 @@ def test_mistakes_are_told_in_one_line(icpe, monkeypatch):
         (["--recs", "recs.csv", "--user", "zoe"], "user 'zoe' has no list"),
         (["--recs", "recs.csv", "-o", "audit.pdf"], "should end in .html"),
         (["--recs", "recs.csv", "--recs-column", "old:rank=x"], "no set is called 'old'"),
-        (["--recs", "recs.csv", "--recs-column", "weight=x"], "columns has the key 'weight'"),
+        (["--recs", "recs.csv", "--recs-column", "weight=x"], "'weight' is not one of our column names"),
     ):
         code, out, err = icpe(*arguments)
         assert (code, out) == (2, ""), arguments
@@ -258,7 +258,7 @@ def test_mistakes_of_a_nightly_audit_are_told_in_one_line(icpe, items):
         (["--fail-if", "apt@2 is bad"], "--fail-if: 'apt@2 is bad' is not a rule"),
         (
             ["--fail-if", "apt@20<.2"],
-            "--fail-if 'apt@20<.2': the audit has no metric 'apt@20'; it has aclt@2, amplification@2",
+            "--fail-if 'apt@20<.2': unknown metric of this audit 'apt@20'; did you mean 'apt@2'? Known: aclt@2",
         ),
         (["--fail-if", "apt@2<previous"], "--fail-if 'apt@2<previous' compares with an earlier night; add --history"),
         (["--date", "2024-05-01"], "--date is '2024-05-01', but only a history has dates; add --history"),

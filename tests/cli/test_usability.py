@@ -159,3 +159,45 @@ def test_unknown_users_get_advice_for_the_command_line(icpe, log_file):
     code, out, _ = icpe("recommend", "run", "--user", "77777", "--user", "7", "--unknown", "popular", "-n", "3")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == ["user_id", "7", "7", "7", "77777", "77777", "77777"]
+
+
+def test_icpe_alone_shows_where_to_begin(icpe):
+    code, out, err = icpe()
+    assert (code, err) == (0, "")
+    for command in ("icpe demo", "icpe data describe events.csv", "icpe audit --log", "icpe dial run", "icpe --help"):
+        assert command in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "code", "said"),
+    [
+        (["data", "describe", "gone.csv", "--json"], 2, "data", "gone.csv does not exist"),
+        (["train", "demo", "--method", "icp", "--json"], 2, "config", "did you mean 'icpe'?"),
+        (["train", "demo", "--epochs", "3", "--json"], 2, "usage", "'--train.epochs'"),
+        (["evaluate", "gone", "--json"], 2, "usage", "`icpe train -o FOLDER`"),
+    ],
+)
+def test_json_errors_are_objects(icpe, words, exit_code, code, said):
+    found, out, err = icpe(*words)
+    error = json.loads(err.splitlines()[-1])["error"]
+    assert (found, out) == (exit_code, "")
+    assert (error["code"], error["exit_code"]) == (code, exit_code)
+    assert said in error["message"]
+
+
+def test_messages_on_the_command_line_give_no_advice_for_python(icpe, tmp_path):
+    (tmp_path / "log.csv").write_text("uid,sku\n" + "".join(f"{n % 7},{n % 5}\n" for n in range(35)))
+    (tmp_path / "named.csv").write_text("user_id,item_id\n" + "".join(f"{n % 7},{n % 5}\n" for n in range(35)))
+    (tmp_path / "recs.csv").write_text("user_id,item_id\nann,tea\n")
+    for words, remedy in (
+        (["data", "describe", tmp_path / "log.csv"], "--column user_id=uid --column item_id=NAME"),
+        (["data", "describe", tmp_path / "log.csv", "--column", "user=uid"], "pass --column user_id=uid"),
+        (["split", tmp_path / "named.csv", "--split", "chronological", "-o", "x"], "pass --column timestamp=NAME"),
+        (["audit", "--log", tmp_path / "named.csv", "--recs", tmp_path / "recs.csv"], "pass --ids text"),
+    ):
+        code, _, err = icpe(*map(str, words))
+        assert code == 2
+        assert remedy in err
+        assert "command line" not in err
+        assert "columns={" not in err

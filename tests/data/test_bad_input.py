@@ -121,7 +121,7 @@ def test_frames(frame, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": {"uid": "user_id"}}, r"key 'uid'; the keys are .*Did you mean columns=\{'user_id': 'uid'\}"),
+        ({"columns": {"uid": "user_id"}}, r"'uid' is not one of our column names, .*pass columns=\{'user_id': 'uid'\}"),
         ({"columns": {"user_id": "item_id"}}, "column 'item_id' .* twice"),
         ({"columns": {"user_id": 7}}, "column 7 .* does not exist"),
         ({"columns": {"weight": "rating"}}, "column 'rating' not found"),

@@ -287,10 +287,14 @@ def test_item_information_with_other_column_names(tmp_path, name):
     [
         ({"itemid": [1], "title": ["x"]}, None, r"'item_id' not found.* 'title'.*--item-column item_id=itemid"),
         ({"id": [1], "title": ["x"]}, {"item_id": "sku"}, r"'sku' not found.*item_columns=.*--item-column item_id="),
-        ({"id": [1], "title": ["x"]}, {"sku": "id"}, r"item_columns has the key 'sku'; the keys are 'item_id', 'name'"),
+        (
+            {"id": [1], "title": ["x"]},
+            {"sku": "id"},
+            r"'sku' is not one of our column names, which are 'item_id', 'name'",
+        ),
         ({"id": [1]}, {"item_id": "id"}, "only the column 'item_id'"),
         ({"id": ["a"], "title": ["x"]}, {"item_id": "id"}, "type String, but the log has ids of type Int64"),
-        (None, {"item_id": "id"}, r"item_columns needs item_info \(command line: --item-column needs --items\)"),
+        (None, {"item_id": "id"}, r"no items; pass item_info \(command line: --items FILE\)"),
     ],
 )
 def test_item_information_that_cannot_be_used(info, columns, message):

@@ -43,7 +43,7 @@ class History:
             found = ", ".join(map(repr, table.columns[:5]))
             raise DataError(
                 f"{path} is no history of audits: its columns are {found}; expected 'date', 'lists' and metrics. Pass "
-                "another file (command line: --history FILE)"
+                "another file (command line: another file to --history)"
             )
         return cls(path, table)
 
@@ -82,7 +82,8 @@ class History:
         if known != lists:
             raise DataError(
                 f"{self.path} is the history of {_named(known)}, but this audit is about {_named(lists)}; pass the "
-                "lists under the same name (command line: --recs NAME=FILE), or begin another history"
+                "lists under the same name (command line: --recs NAME=FILE with the same name), or begin another "
+                "history"
             )
         known, metrics = ([name for name in one.columns if "@" in name] for one in (self.table, new))
         if not set(known) & set(metrics):

@@ -72,7 +72,7 @@ def audit(
     named = dict(recs) if isinstance(recs, Mapping) else {_name(recs): recs}
     if not named:
         raise ConfigError(
-            "there are no recommendations to audit; give at least one file or frame (command line: --recs FILE)"
+            "there are no recommendations to audit; pass at least one file or frame (command line: --recs FILE)"
         )
     mappings = _by_set(recs_columns or {}, list(named))
     sets = {name: read_lists(one, log, mappings[name], ids=ids, header=recs_header) for name, one in named.items()}

@@ -10,7 +10,6 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from icpe.errors import ConfigError
 from icpe.suggest import unknown_name
@@ -128,9 +127,8 @@ def judge(rules: Sequence[Rule], values: Mapping[str, Values], previous: Mapping
         for name, metrics in values.items():
             if rule.lists in (None, name):
                 if rule.metric not in metrics:
-                    known: Any = sorted(metrics)
                     raise ConfigError(
-                        f"{rule.text!r}: the audit has no metric {rule.metric!r}; it has {', '.join(known)}"
+                        f"{rule.text!r}: {unknown_name('metric of this audit', rule.metric, sorted(metrics))}"
                     )
                 found.append(rule.judge(name, metrics, previous.get(name)))
     return found

@@ -4,6 +4,7 @@ Modules of this package import nothing heavy at the top. Commands import what th
 ``--help`` answers immediately.
 """
 
+import json
 import os
 import re
 import sys
@@ -30,24 +31,64 @@ from icpe.cli.commands.train import train
 from icpe.cli.commands.tune import tune
 from icpe.cli.options import CommandGroup
 from icpe.cli.torchrun import run_together, under_torchrun
-from icpe.errors import IcpeError
-from icpe.shown import shortened, visible
+from icpe.errors import ConfigError, DataError, IcpeError, NotFittedError
+from icpe.shown import shortened, visible, visible_lines
 
 # The library writes remedies as "pass ids='text' (command line: --ids text)".
 _REMEDY = re.compile(r"\b([Pp]ass|[Cc]heck) (?:(?!\b[Pp]ass\b|\b[Cc]heck\b).)*? \(command line: (.*?)\)", re.DOTALL)
 
 _LONGEST_LINE = 2000  # characters
 
+_FIRST_STEPS = """\
+icpe trains recommenders that do not show everyone the same hits.
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+If you have …                    begin with
+  ten minutes                    icpe demo
+  a log of who used what         icpe data describe events.csv
+                                 icpe train events.csv --method icpe -o run
+  a trained run                  icpe dial run
+                                 icpe recommend run --all -o recs.parquet
+  lists of another system        icpe audit --log events.csv --recs recs.csv
+  a site that needs lists        icpe serve run
+  methods to compare             icpe compare events.csv \\
+                                   --methods normal,icpe -o cmp
+  a question about feedback      icpe simulate demo --quick \\
+                                   --methods normal,icpe -o sim
+  a problem with the set-up      icpe doctor
+
+Columns have other names? Add --column user_id=uid --column item_id=sku.
+`icpe --help` lists all commands, and `icpe COMMAND --help` explains one."""
+
+# The name of each kind of error in JSON; the first class that fits counts.
+_CODES = (
+    (click.ClickException, "usage"),
+    (ConfigError, "config"),
+    (DataError, "data"),
+    (NotFittedError, "not_fitted"),
+    (IcpeError, "failed"),
+    (KeyboardInterrupt, "interrupted"),
+    (click.Abort, "interrupted"),
+    (MemoryError, "memory"),
+    (OSError, "file"),
+)
+
+
+@click.group(
+    cls=CommandGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="icpe")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Train recommenders that do not show everyone the same hits.
 
     Start with `icpe demo`, or with a log of your own: `icpe data describe events.csv`.
 
     To complete commands, flags and names with the TAB key in bash, run: eval "$(_ICPE_COMPLETE=bash_source icpe)"
     """
+    if context.invoked_subcommand is None:
+        click.echo(_FIRST_STEPS)
 
 
 # In the order in which people need them, which is the order of the help page.
@@ -96,7 +137,10 @@ def run(arguments: list[str], reports: Callable[[int], bool] = lambda code: True
     except (click.ClickException, IcpeError, KeyboardInterrupt, click.Abort, OSError, MemoryError) as error:
         code = _code(error)
         if reports(code):
-            _explain(error)
+            if _wants_json(arguments):
+                _print_json_error(error, code)
+            else:
+                _explain(error)
         return code
 
 
@@ -106,6 +150,22 @@ def _code(error: BaseException) -> int:
         return 130
     wrong = isinstance(error, click.ClickException | IcpeError) and type(error) is not IcpeError
     return 2 if wrong else 1  # the base class: neither the data nor a setting is wrong
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    """Return whether the words of the command line ask for JSON."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options
+
+
+def _print_json_error(error: BaseException, exit_code: int) -> None:
+    """Print the reason of a failure as one line of JSON on standard error, below whatever progress is there."""
+    message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    if isinstance(error, IcpeError):
+        message = _REMEDY.sub(r"\1 \2", message)
+    code = next(name for kind, name in _CODES if isinstance(error, kind))
+    content = {"error": {"code": code, "message": message or code, "exit_code": exit_code}}
+    click.echo(visible_lines(json.dumps(content, ensure_ascii=False)), err=True)
 
 
 def _explain(error: BaseException) -> None:

@@ -60,7 +60,17 @@ class DottedCommand(click.Command):
         if missing and not ctx.resilient_parsing:
             raise click.UsageError("\n".join(f"{flag} needs a value, such as {flag} 1" for flag in missing), ctx)
         ctx.obj = values
-        return super().parse_args(ctx, rest)
+        try:
+            return super().parse_args(ctx, rest)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            raise click.NoSuchOption(error.option_name, None, self._dotted(ctx, error.option_name), ctx) from None
+
+    def _dotted(self, ctx: click.Context, option: str) -> list[str]:
+        """Return the dotted flags that end like an option that does not exist: --train.epochs for --epochs."""
+        wanted = option.lstrip("-").replace("-", "_")
+        return [section.flag(one.name) for section, found in self.sections(ctx) for one in found if one.name == wanted]
 
     def words(self, ctx: click.Context) -> list[str]:
         """Return the arguments of the command as typed, dotted flags included."""

@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -36,6 +36,20 @@ def _load_plugins(ctx: click.Context, param: click.Parameter, files: tuple[str, 
 
         load_plugins(files)
     return tuple(str(Path(file).absolute()) for file in files)
+
+
+class RunFolder(click.Path):
+    """The folder of a run. The message for anything else says what a run is."""
+
+    name = "run"
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, exists=True, file_okay=False)
+        self.name = "run"
+
+    def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
+        """Raise the error with the remedy."""
+        super().fail(f"{message} A run is a folder that `icpe train -o FOLDER` has written.", param, ctx)
 
 
 plugin_option = click.option(

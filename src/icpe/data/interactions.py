@@ -120,7 +120,9 @@ class Interactions:
             Interactions(2 users, 2 items, 3 interactions)
         """
         if item_columns and item_info is None:
-            raise ConfigError("item_columns needs item_info (command line: --item-column needs --items)")
+            raise ConfigError(
+                "there are names for the columns of items, but no items; pass item_info (command line: --items FILE)"
+            )
         table = read_table(source, columns, format, header, separator)
         if len(table) == 0:
             raise DataError(f"{table.source or source} has no rows, only a header")

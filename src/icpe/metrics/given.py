@@ -182,8 +182,8 @@ def _refuse_other_type(found: pl.Series, where: str, known: pl.Series, source: s
     kinds = ["text" if one.dtype == pl.String else "integers" for one in (known, found)]
     raise DataError(
         f"{found.name!r} is {kinds[0]} in {source} (such as {known[0]!r}) and {kinds[1]} in {where} (such as "
-        f"{found[0]!r}). Read all files with ids='text' (command line: --ids text) if the ids look the same as "
-        "text, or convert one of the files"
+        f"{found[0]!r}). If the ids are the same when read as text, pass ids='text' (command line: --ids text); "
+        "otherwise convert one of the files"
     )
 
 

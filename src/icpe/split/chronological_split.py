@@ -52,7 +52,7 @@ def chronological_recipe(settings: ChronologicalSettings) -> dict[str, Any]:
 def no_times(source: str) -> DataError:
     """The error for a log without timestamps."""
     return DataError(
-        f"{source} has no timestamps, which a chronological split needs. Name their column with "
+        f"{source} has no timestamps, which a chronological split needs. Name their column: pass "
         "columns={'timestamp': NAME} (command line: --column timestamp=NAME), or choose another split"
     )
 

@@ -73,8 +73,8 @@ class AnyParts(Generic[Log]):
         folder = Path(folder)
         if (folder / "split.json").exists() and not force:
             raise ConfigError(
-                f"{folder} already holds a split; choose another folder, or replace it with force=True "
-                "(command line: --force)"
+                f"{folder} already holds a split; choose another folder, or pass force=True "
+                "(command line: --force) to replace it"
             )
         writers: dict[str, Writer] = {f"{name}.parquet": part.write_parquet for name, part in self.named()}
         if self.train.item_info is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from icpe.audit import Audit, History, Verdict
     from icpe.data import Interactions
 
-_DEFAULT = Path("audit.html")
+_DEFAULT = "audit.html"
 
 
 def _columns_option(flag: str, help: str) -> Callable[[Command], Command]:
@@ -47,7 +47,7 @@ def _columns_option(flag: str, help: str) -> Callable[[Command], Command]:
     "--recs",
     required=True,
     multiple=True,
-    metavar="[NAME=]FILE",
+    metavar="FILE|NAME=FILE",
     help="Lists with user_id, item_id and rank or score. Repeatable; all others are compared with the first.",
 )
 @click.option("--test", type=click.Path(path_type=Path), help="What people wanted later, as a log. Adds accuracy.")

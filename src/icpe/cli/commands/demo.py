@@ -25,7 +25,7 @@ _WISH = 0.4  # share of the places for niche items
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    default=Path("demo"),
+    default="demo",
     show_default=True,
     help="Folder for the results.",
 )

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from icpe.cli.options import json_option, known_plugin_option, no_verify_option, print_json, run_data_option
+from icpe.cli.options import RunFolder, json_option, known_plugin_option, no_verify_option, print_json, run_data_option
 
 if TYPE_CHECKING:
     from icpe.recommender.dial import Wish
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("run", type=RunFolder())
 @click.option("--niche-share", type=float, metavar="SHARE", help="Give niche items this share of the places.")
 @click.option(
     "--keep",

@@ -16,6 +16,7 @@ _EXTRAS = {  # extra → its package, and what it is for
     "cluster": ("ray", "runs on several machines, `--engine ray`"),
     "serve": ("fastapi", "the service, `icpe serve`"),
 }
+_WITHOUT_CUDA = "none found; this torch is built without CUDA, see https://pytorch.org/get-started"
 _HEADINGS = {
     "versions": "Versions of icpe and of the packages it needs",
     "extras": "Optional extras",
@@ -39,7 +40,7 @@ def doctor(as_json: bool) -> None:
     for section, entries in found.items():
         click.echo(f"{_HEADINGS[section]}:")
         for name, value in entries.items():
-            click.echo(f"  {name:<24} {_extra_text(name, value) if section == 'extras' else _text(value)}")
+            click.echo(f"  {name:<24} {_extra_text(name, value) if section == 'extras' else _text(name, value)}")
 
 
 def examine() -> dict[str, dict[str, Any]]:
@@ -51,7 +52,7 @@ def examine() -> dict[str, dict[str, Any]]:
     from icpe import __version__
     from icpe.data.datasets import CATALOGUE, cache_dir, locate
 
-    found = {name: locate(entry) for name, entry in CATALOGUE.items()}
+    found = {name: locate(entry) for name, entry in CATALOGUE.items() if entry.files}  # the others are generated
     return {
         "versions": {
             "icpe": __version__,
@@ -70,12 +71,14 @@ def examine() -> dict[str, dict[str, Any]]:
             "program": sys.prefix,
             "ICPE_DATA": os.environ.get("ICPE_DATA"),
             "cache": str(cache_dir()),
-            **{f"data set {name}": str(place) for name, place in found.items() if place},
+            **{f"data set {name}": str(place) if place else None for name, place in found.items()},
         },
     }
 
 
-def _text(value: Any) -> str:
+def _text(name: str, value: Any) -> str:
+    if value is None and name.startswith("data set "):
+        return f"not on this machine; `icpe data fetch {name.removeprefix('data set ')}`"
     return "not set" if value is None else str(value)
 
 
@@ -116,4 +119,7 @@ def _devices() -> dict[str, str]:
         found[f"cuda:{index}"] = torch.cuda.get_device_name(index)
     if torch.backends.mps.is_available():
         found["mps"] = "Apple GPU"
+    if len(found) == 1:
+        cuda = torch.version.cuda
+        found["gpu"] = f"none found by torch, which is built for CUDA {cuda}" if cuda else _WITHOUT_CUDA
     return found

@@ -8,6 +8,7 @@ import click
 from icpe.cli._ranking import RankingCommand, parse_ranking
 from icpe.cli.commands.train import as_text
 from icpe.cli.options import (
+    RunFolder,
     beta_option,
     json_option,
     known_plugin_option,
@@ -18,7 +19,7 @@ from icpe.cli.options import (
 
 
 @click.command(cls=RankingCommand)
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("run", type=RunFolder())
 @click.option(
     "-n", "depths", type=click.IntRange(min=1), multiple=True, help="List length; repeatable. Default: as in training."
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from icpe.cli._ranking import RankingCommand, parse_ranking
-from icpe.cli.options import beta_option, json_option, known_plugin_option, print_json
+from icpe.cli.options import RunFolder, beta_option, json_option, known_plugin_option, print_json
 
 if TYPE_CHECKING:
     from icpe.export import Export
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=RankingCommand)
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("run", type=RunFolder())
 @click.option(
     "--to",
     "kind",

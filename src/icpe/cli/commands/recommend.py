@@ -9,7 +9,15 @@ import click
 
 from icpe.cli._engine import engine_options, parse_cluster
 from icpe.cli._ranking import RankingCommand, parse_ranking
-from icpe.cli.options import beta_option, column_option, json_option, no_verify_option, plugin_option, print_json
+from icpe.cli.options import (
+    RunFolder,
+    beta_option,
+    column_option,
+    json_option,
+    no_verify_option,
+    plugin_option,
+    print_json,
+)
 from icpe.shown import visible
 
 if TYPE_CHECKING:
@@ -25,7 +33,7 @@ _AT_ONCE = 256  # new users whose lists are made together
 
 
 @click.command(cls=RankingCommand)
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("run", type=RunFolder())
 @click.option("--user", "users", multiple=True, metavar="ID", help="User who gets a list; repeatable.")
 @click.option(
     "--users",

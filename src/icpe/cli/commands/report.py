@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from icpe.cli.options import by_option, json_option, known_plugin_option, no_verify_option, print_json
+from icpe.cli.options import RunFolder, by_option, json_option, known_plugin_option, no_verify_option, print_json
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("runs", nargs=-1, required=True, type=RunFolder())
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="The page, an .html file. Default: report.html in the run."
 )

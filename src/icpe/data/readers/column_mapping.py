@@ -86,7 +86,7 @@ def pick_columns(
         if theirs in available:
             picked[ours] = theirs
         elif ours in mapping or ours in expected.required:
-            raise DataError(_not_found(theirs, ours, available, source, expected))
+            raise DataError(_not_found(theirs, ours, available, mapping, source, expected))
     doubled = [theirs for theirs in picked.values() if list(picked.values()).count(theirs) > 1]
     if doubled:
         raise ConfigError(
@@ -98,9 +98,13 @@ def pick_columns(
 def _check_mapping(mapping: Columns, available: Sequence[str], source: str, expected: ExpectedColumns) -> None:
     for ours, theirs in mapping.items():
         if ours not in expected.names:
-            reversed_mapping = f". Did you mean {expected.remedy({str(theirs): ours})}?"
-            hint = reversed_mapping if theirs in expected.names else ""
-            raise ConfigError(f"{expected.argument} has the key {ours!r}; the keys are {_listed(expected.names)}{hint}")
+            meant = (
+                {str(theirs): ours} if theirs in expected.names else {nearest(ours, expected.names) or "OURS": theirs}
+            )
+            raise ConfigError(
+                f"{ours!r} is not one of our column names, which are {_listed(expected.names)}. Our name comes first: "
+                f"pass {expected.remedy(meant)}"
+            )
         if isinstance(theirs, int) and not 0 <= theirs < len(available):
             raise DataError(
                 f"column {theirs} (for {ours!r}) does not exist: {source} has {len(available)} columns, "
@@ -108,14 +112,23 @@ def _check_mapping(mapping: Columns, available: Sequence[str], source: str, expe
             )
 
 
-def _not_found(theirs: str, ours: str, available: Sequence[str], source: str, expected: ExpectedColumns) -> str:
+def _not_found(
+    theirs: str, ours: str, available: Sequence[str], mapping: Columns, source: str, expected: ExpectedColumns
+) -> str:
     message = f"column {shortened(repr(theirs))} not found; {source} has {_listed(available)}. "
     if all(_is_number(name) for name in available):
         remedy = expected.remedy_without_header(f"{expected.header_flag} ")
         return f"{message}That looks like data, not a header: pass header=False and {remedy}"
-    near = nearest(theirs, [name.lower() for name in available[:_COMPARED]])
-    guess = next((name for name in available if near and name.lower() == near), "NAME")
-    return f"{message}Pass {expected.remedy({ours: guess})}"
+    taken = {named for other, named in mapping.items() if other != ours} | {*expected.names}
+    free = [name for name in available[:_COMPARED] if name not in taken]
+    lacking = [name for name in expected.required if name not in available and mapping.get(name) not in available]
+    guesses: dict[str, str | int] = {}
+    for name in dict.fromkeys((ours, *lacking)):
+        near = nearest(theirs if name == ours else name, [one.lower() for one in free])
+        guesses[name] = next((one for one in free if near and one.lower() == near), "NAME")
+        free = [one for one in free if one != guesses[name]]
+    which = ", where NAME is the right one of them" if "NAME" in guesses.values() else ""
+    return f"{message}Pass {expected.remedy(guesses)}{which}"
 
 
 def _listed(names: Sequence[str]) -> str:
