@@ -8,7 +8,9 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -115,6 +117,7 @@ for _command in (
 
 def main() -> None:
     """Run the command line and exit with 0 (done), 1 (failed), 2 (wrong use or data) or 130 (interrupted)."""
+    warnings.showwarning = _print_warning
     if under_torchrun():
         run_together(run, sys.argv[1:])
     sys.exit(run(sys.argv[1:]))
@@ -142,6 +145,12 @@ def run(arguments: list[str], reports: Callable[[int], bool] = lambda code: True
             else:
                 _explain(error)
         return code
+
+
+def _print_warning(message: Warning | str, *where: Any, **further: Any) -> None:
+    """Print a warning as one paragraph on standard error, without the line of code that gave it."""
+    text = _REMEDY.sub(r"\1 \2", str(message))
+    click.echo(f"warning: {shortened(visible(text), _LONGEST_LINE)}", err=True)
 
 
 def _code(error: BaseException) -> int:

@@ -7,7 +7,7 @@ from icpe.report.front_sentences import number, percent
 if TYPE_CHECKING:
     from icpe.recommender.front import Front
 
-_BAR = 24  # characters of the longest bar
+_BAR = 16  # characters of the longest bar, so that a line has 80
 
 
 def as_table(front: "Front", chosen: float) -> str:

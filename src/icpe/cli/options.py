@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -244,16 +245,8 @@ def open_data(
     return open_log(data, data_dir, k_core=k_core, progress=True, **given)
 
 
-class CommandGroup(click.Group):
-    """A group that lists its commands in the order of their registration, with complete summaries.
-
-    It also keeps the words of the command line for :func:`command_line`.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words, then parse as usual."""
-        ctx.meta[__name__] = list(args)
-        return super().parse_args(ctx, args)
+class OrderedGroup(click.Group):
+    """A group that lists its commands in the order of their registration, with complete summaries."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of registration."""
@@ -266,9 +259,26 @@ class CommandGroup(click.Group):
             formatter.write_dl(rows)
 
 
+class CommandGroup(OrderedGroup):
+    """The group of all commands, which also keeps the words of the command line for :func:`command_line`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words, then parse as usual."""
+        ctx.meta[__name__] = list(args)
+        return super().parse_args(ctx, args)
+
+
 def command_line() -> str:
     """Return the running command as the user typed it."""
     return f"{launcher()} {shlex.join(click.get_current_context().meta[__name__])}"
+
+
+def echo_paragraph(text: str) -> None:
+    """Print sentences, wrapped on a terminal at its width; elsewhere a paragraph stays one line."""
+    from icpe.tables import terminal_width
+
+    width = terminal_width()
+    click.echo(text if width is None else textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False))
 
 
 def print_json(content: Any) -> None:

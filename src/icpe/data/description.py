@@ -1,5 +1,6 @@
 """Description of a log: counts, density, time span and skew."""
 
+import textwrap
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,7 @@ from icpe.data.stored.log import StoredLog
 from icpe.shown import shortened, visible
 from icpe.types import IntArray
 
+_NOTE, _BLANK = "  note          ", " " * 16  # what begins the lines of a note
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
@@ -68,7 +70,7 @@ class Description:
             notes.append(f"{self.below_min_weight:,} rows below min_weight dropped")
         if self.ignored_columns:
             notes.append(f"unused columns: {', '.join(shortened(visible(name)) for name in self.ignored_columns[:6])}")
-        return [f"  note          {note}" for note in notes]
+        return [textwrap.fill(note, 80, initial_indent=_NOTE, subsequent_indent=_BLANK) for note in notes]
 
 
 def describe(log: Interactions | StoredLog) -> Description:

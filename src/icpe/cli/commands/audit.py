@@ -208,7 +208,7 @@ def _print(
         print_json(content)
         return
     table, *paragraphs = terminal_text(found, terminal_width())
-    click.echo("\n\n".join([table, *(click.wrap_text(one, 88, "  ", "  ") for one in paragraphs)]))
+    click.echo("\n\n".join([table, *(click.wrap_text(one, 80, "  ", "  ") for one in paragraphs)]))
     for column in by:
         shares = group_table(column, found.exposure_by(column), [one.label for one in found.sets])
         click.echo("\n" + as_text(shares))

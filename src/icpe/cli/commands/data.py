@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from icpe.cli.options import data_options, json_option, open_data, print_json, seed_option
+from icpe.cli.options import OrderedGroup, data_options, json_option, open_data, print_json, seed_option
 from icpe.cli.stored_data import open_stored, stream_option
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def data() -> None:
     """List, describe, download and generate logs."""
 
@@ -37,8 +37,9 @@ def list_datasets(data_dir: Path | None, as_json: bool) -> None:
     for name, entry in CATALOGUE.items():
         state = "built in" if name == "demo" else "found" if places[name] else "download" if entry.remote else "by hand"
         core = f"{entry.k_core}-core" if entry.k_core else ""
-        click.echo(f"{name:<16} {state:<9} {core:<8} {entry.title}")
-        click.echo(f"{'':<16} {'':<9} {'':<8} {entry.terms}")
+        first = f"{name:<16} {state:<9} {core:<8} "
+        click.echo(click.wrap_text(f"{first}{entry.title}", 80, subsequent_indent=" " * len(first)))
+        click.echo(click.wrap_text(entry.terms, 80, " " * len(first), " " * len(first)))
 
 
 @data.command()

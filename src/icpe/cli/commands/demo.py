@@ -174,7 +174,7 @@ def _compare(output: Path, world: "World", parts: "Parts") -> tuple[str, dict[st
     write_runs_page(runs, output / NAME, further=further, notes=[meaning])
     columns = [*run_columns(n, [run.values for run in runs]), *further]
     paragraphs = [*(" ".join(both) for both in headline(runs, columns)), meaning]
-    wrapped = "\n\n".join(click.wrap_text(one, 88, "  ", "  ") for one in paragraphs)
+    wrapped = "\n\n".join(click.wrap_text(one, 80, "  ", "  ") for one in paragraphs)
     table = as_turned_text(result_table([run.label for run in runs], columns))
     front = _front_text(runs[_METHODS.index("icpe")])
     return f"{front}{table}\n\n{wrapped}", dict(zip(_METHODS, truth, strict=True))
@@ -187,6 +187,6 @@ def _front_text(run: "RunRecord") -> str:
 
     if run.front is None:
         return ""
-    cost = click.wrap_text(describe_choice(run.front, run.model.beta, "test"), 88, "  ", "  ")
+    cost = click.wrap_text(describe_choice(run.front, run.model.beta, "test"), 80, "  ", "  ")
     about = f"{run.label} at every setting of its dial, on the test part. The arrow marks the chosen setting."
     return f"{about}\n\n{as_table(run.front, run.model.beta)}\n\n{cost}\n\n"

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from icpe.cli.options import RunFolder, json_option, known_plugin_option, no_verify_option, print_json, run_data_option
+from icpe.cli.options import (
+    RunFolder,
+    echo_paragraph,
+    json_option,
+    known_plugin_option,
+    no_verify_option,
+    print_json,
+    run_data_option,
+)
 
 if TYPE_CHECKING:
     from icpe.recommender.dial import Wish
@@ -65,7 +73,8 @@ def dial(
         print_json(found.as_dict())
         return
     click.echo(as_table(found.front, found.model.beta))
-    click.echo(f"\n{describe_choice(found.front, found.model.beta)}")
+    click.echo()
+    echo_paragraph(describe_choice(found.front, found.model.beta))
     if "test" in found.metrics:
         click.echo(f"On the test part: {_summary(found.metrics['test'])}.")
     if save:

@@ -10,13 +10,13 @@ from icpe.cli.options import json_option, print_json
 _PACKAGES = ("numpy", "polars", "numba", "torch", "click", "rich", "pooch", "pydantic", "scipy")
 _EXTRAS = {  # extra → its package, and what it is for
     "plot": ("matplotlib", "figures and report pages"),
-    "tune": ("optuna", "hyper-parameter search with `icpe tune`"),
+    "tune": ("optuna", "hyper-parameter search, `icpe tune`"),
     "faiss": ("faiss-cpu", "`icpe export --to faiss`"),
     "onnx": ("onnxruntime", "`icpe export --to onnx`"),
-    "cluster": ("ray", "runs on several machines, `--engine ray`"),
+    "cluster": ("ray", "runs on several machines"),
     "serve": ("fastapi", "the service, `icpe serve`"),
 }
-_WITHOUT_CUDA = "none found; this torch is built without CUDA, see https://pytorch.org/get-started"
+_WITHOUT_CUDA = "none found; this torch is built without CUDA"
 _HEADINGS = {
     "versions": "Versions of icpe and of the packages it needs",
     "extras": "Optional extras",
@@ -85,8 +85,8 @@ def _text(name: str, value: Any) -> str:
 def _extra_text(name: str, installed: str | None) -> str:
     package, purpose = _EXTRAS[name]
     if installed is None:
-        return f"missing; it is needed for {purpose}. Install it with: pip install 'icpe[{name}]'"
-    return f"installed ({package} {installed}), for {purpose}"
+        return f"missing: pip install 'icpe[{name}]' for {purpose}"
+    return f"{package} {installed}: {purpose}"
 
 
 def _version(package: str) -> str | None:

@@ -254,6 +254,6 @@ def _print(found: "Simulation", files: dict[str, str]) -> None:
     table, *sentences = terminal_text(found, terminal_width())
     click.echo(table)
     for one in sentences:
-        click.echo("\n" + click.wrap_text(one, 88, "  ", "  "))
+        click.echo("\n" + click.wrap_text(one, 80, "  ", "  "))
     saved = ", ".join([*(Path(one).name for one in files.values()), "measures.parquet", "items.parquet", "rounds"])
     click.echo(f"\nSaved in {found.folder}: {saved}")

@@ -13,6 +13,7 @@ from icpe.cli.options import (
     backbone_option,
     command_line,
     data_argument,
+    echo_paragraph,
     goal_options,
     json_option,
     method_option,
@@ -141,7 +142,8 @@ def _print_choice(folder: Path, beta: float, by_hand: bool) -> None:
     front = read_front(folder / FRONT)
     if front is None:
         return
-    click.echo(f"\n{describe_choice(front, beta)} `icpe dial {folder}` shows every setting.")
+    click.echo()
+    echo_paragraph(f"{describe_choice(front, beta)} `icpe dial {folder}` shows every setting.")
     if by_hand and (loss := describe_loss(front, beta)):
         click.echo(f"Warning: {loss}", err=True)
 
@@ -254,7 +256,7 @@ def as_text(result: dict[str, Any]) -> str:
         return "\n".join([*lines, "", "The run has no validation and no test part, so there are no metrics."])
     names, intervals = list(result[parts[0]]), result.get("intervals", {}).get(parts[-1], {})
     width = max(20, *map(len, names))
-    heading = "".join(f"{part:>12}" for part in parts) + (f"  95 % interval, {parts[-1]}" if intervals else "")
+    heading = "".join(f"{part:>10}" for part in parts) + (f"  95 % interval, {parts[-1]}" if intervals else "")
     lines += ["", " " * (width + 2) + heading]
     for name in names:
         cells = "".join(_cell(name, result[part][name]) for part in parts)
@@ -265,5 +267,5 @@ def as_text(result: dict[str, Any]) -> str:
 
 def _cell(name: str, value: float | None) -> str:
     if value is None:
-        return f"{'-':>12}"
-    return f"{value:>12,.0f}" if name.startswith(("users", "balanced_pairs")) else f"{value:>12.4f}"
+        return f"{'-':>10}"
+    return f"{value:>10,.0f}" if name.startswith(("users", "balanced_pairs")) else f"{value:>10.4f}"
