@@ -6,13 +6,25 @@ READY  := $(VENV)/.ready
 # As variables the constraints also hold for what builds the project; pip ignores the flag there.
 PINNED := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 
-.PHONY: demo test crash fuzz check dist docs docs-tables bench clean
+.PHONY: demo test test-lowest crash fuzz check dist docs docs-tables bench clean
 
 demo: $(READY)  ## the main job on the built-in data; leaves demo/report.html
 	$(BIN)/icpe demo -o demo --force
 
 test: $(READY)  ## all tests, as CI runs them
 	$(BIN)/pytest -n auto --dist loadgroup -q
+
+# Of torch, the lowest version with a build without CUDA packages, see tools/lowest_versions.py.
+test-lowest:  ## tests with the lowest versions that pyproject.toml allows, in an environment of their own
+	mkdir -p build
+	$(PYTHON) tools/lowest_versions.py plot > build/lowest.txt
+	$(PYTHON) -m venv build/lowest
+	PIP_CONSTRAINT=build/lowest.txt build/lowest/bin/pip install --quiet --only-binary :all: --editable '.[plot]' "pytest>=8" hypothesis "pandas>=2.2.2" pyarrow quadprog
+	build/lowest/bin/pytest -q -m "not realdata and not slow" $(LOWEST)
+
+# A part of the tests that touches every package which must be there; oracles and the service have bounds of their own.
+LOWEST := tests/data tests/split tests/ranking tests/metrics --ignore tests/metrics/test_metrics.py tests/train tests/recommender tests/pareto tests/cluster \
+	tests/cli/test_cli.py tests/cli/test_train.py
 
 crash: $(READY)  ## kills a training at every one of its file operations and resumes it; takes some minutes
 	ICPE_ALL_CRASHES=1 $(BIN)/pytest -q tests/runs/test_crash.py
@@ -56,5 +68,5 @@ clean:  ## forget the virtual environment and caches
 # The stamp file makes a second run start at once; it is renewed when the dependencies change.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PINNED) $(BIN)/pip install --quiet --editable '.[dev]'
+	$(PINNED) $(BIN)/pip install --quiet --only-binary :all: --editable '.[dev]'
 	touch $@
