@@ -95,6 +95,7 @@ def test_the_shell_completes(words, offered):
 
 def test_the_shell_completes_data_sets_and_files():
     assert complete("train", "lastf") == ["lastf", "lastfm"]  # the first stands for files that begin like this
+    assert complete("data", "fetch", "lastf") == ["lastfm"]
     assert "demo" in complete("train", "")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from icpe.cli._names import Name, dataset_names
 from icpe.cli.options import OrderedGroup, data_options, json_option, open_data, print_json, seed_option
 from icpe.cli.stored_data import open_stored, stream_option
 
@@ -78,7 +79,7 @@ def describe(output: Path | None, stream: bool, as_json: bool, **options: Any) -
 
 
 @data.command()
-@click.argument("name")
+@click.argument("name", type=Name(dataset_names))
 @click.option("--force", is_flag=True, help="Download again, even if the files exist.")
 @json_option
 def fetch(name: str, force: bool, as_json: bool) -> None:
