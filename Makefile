@@ -14,16 +14,18 @@ demo: $(READY)  ## the main job on the built-in data; leaves demo/report.html
 test: $(READY)  ## all tests, as CI runs them
 	$(BIN)/pytest -n auto --dist loadgroup -q
 
+# Old packages warn about new ones, so deprecations are no errors here.
 # Of torch, the lowest version with a build without CUDA packages, see tools/lowest_versions.py.
 test-lowest:  ## tests with the lowest versions that pyproject.toml allows, in an environment of their own
 	mkdir -p build
 	$(PYTHON) tools/lowest_versions.py plot > build/lowest.txt
 	$(PYTHON) -m venv build/lowest
 	PIP_CONSTRAINT=build/lowest.txt build/lowest/bin/pip install --quiet --only-binary :all: --editable '.[plot]' "pytest>=8" hypothesis "pandas>=2.2.2" pyarrow quadprog
-	build/lowest/bin/pytest -q -m "not realdata and not slow" $(LOWEST)
+	build/lowest/bin/pytest -q -m "not realdata and not slow" -W ignore::DeprecationWarning $(LOWEST)
 
-# A part of the tests that touches every package which must be there; oracles and the service have bounds of their own.
-LOWEST := tests/data tests/split tests/ranking tests/metrics --ignore tests/metrics/test_metrics.py tests/train tests/recommender tests/pareto tests/cluster \
+# A part of the tests that touches every package which must be there. The two files left out need newer oracles.
+LOWEST := tests/data tests/split tests/ranking tests/metrics --ignore tests/metrics/test_metrics.py \
+	--ignore tests/metrics/test_statistics.py tests/train tests/recommender tests/pareto tests/cluster \
 	tests/cli/test_cli.py tests/cli/test_train.py
 
 crash: $(READY)  ## kills a training at every one of its file operations and resumes it; takes some minutes
