@@ -1,104 +1,292 @@
-"""Write the tables and figures of docs/results/fronts.md from the folders of its comparisons.
+"""Write the result files of comparisons of fronts, and the tables and figures that show them.
 
-    python tools/front_results.py FOLDER...    # folders such as out/lastfm-mf, made by the commands of the page
+    python tools/front_results.py FOLDER...  # folders of comparisons, such as out/lastfm-mf
+    python tools/front_results.py            # everything anew from the files in docs/results/fronts
+    python tools/front_results.py --check    # exit with 1 if a page is not what the files say
 
-The page has a place for each comparison, ``<!-- comparison: lastfm-mf -->``, and one for the summary. Comparisons whose
-folders are not named keep their tables and their rows in the summary.
+A comparison has three files: ``NAME.toml``, its cells; ``NAME.csv``, one row for each run; and ``NAME-curves.csv``, the
+mean front of each method. Comparisons without result files keep their tables and rows, and the output names them.
 """
 
+import contextlib
 import re
 import sys
 from pathlib import Path
 
 import polars as pl
 
-from icpe.compare.grid import Grid, open_grid
+from icpe.compare.grid import Failure, Grid, open_grid
+from icpe.compare.study_file import read_cells
 from icpe.compare.tables import table_of
-from icpe.metrics.statistics import t_test
+from icpe.metrics.statistics import paired_t_test
 from icpe.report.figures import save_figure
-from icpe.report.figures.fronts import front_curves, mean_curves
+from icpe.report.figures.fronts import Curve, front_curves, front_panels, mean_curves
+from icpe.report.figures.style import method_styles
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "fronts.md"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+FILES, PAGE = RESULTS / "fronts", RESULTS / "fronts.md"
+OVERVIEWS = (ROOT / "README.md", RESULTS / "README.md")
+DATA = {
+    "Last.FM": "lastfm-mf",
+    "Gowalla": "gowalla-mf",
+    "Yelp2018": "yelp2018-mf",
+    "foursquare-nyc": "foursquare-nyc-mf",
+    "yelp2019": "yelp2019-mf",
+    "Amazon Grocery": "amazon-grocery-mf",
+}  # the comparisons of the overviews, in the order of the figure
 AREA, BALANCED, POINT, SHARE = "hypervolume@20", "balanced_hypervolume@20", "ndcg@20", "apt@20"
-AT_SHARES = [f"ndcg_at_{share}@20" for share in (0.1, 0.2, 0.4)]
-COLUMNS = [AREA, BALANCED, *AT_SHARES, POINT, "recall@20", SHARE, "coverage@20"]
-HEAD = [
-    "comparison",
-    "seeds",
-    "hypervolume: ICPE / best rival",
-    "",
-    "balanced hypervolume",
-    "",
-    "NDCG, chosen point",
-    "",
+COLUMNS = [
+    AREA,
+    BALANCED,
+    *(f"ndcg_at_{share}@20" for share in (0.1, 0.2, 0.4)),
+    POINT,
+    "recall@20",
+    SHARE,
+    "coverage@20",
 ]
-README_FIGURE, SHOWN = "amazon-grocery-mf", ("Normal", "Log-popularity offset", "In-batch softmax", "ICPE")
+RUN = ["label", "backbone", "method", "seed"]
+NEWER = ("PSL", "BSL", "ReSN", "PAAC", "PopDCL", "PopGo")
+SIMPLE = ("Normal", "Log-popularity offset", "In-batch softmax")
+EXAMPLE, AT_REST = "amazon-grocery-mf", "Normal, as trained"  # of the figure with one data set
+DIGITS = 6
 
 
-def compared(grid: Grid, metric: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """ICPE and its best rival in a metric, each as a frame ``seed, value``."""
-    rows = grid.results.select("label", "seed", value=metric)
-    means = rows.filter(~pl.col("label").str.starts_with("ICPE")).group_by("label").agg(pl.col("value").mean())
-    best = means.sort("value", descending=True)["label"][0]
-    return tuple(rows.filter(label=label).sort("seed") for label in ("ICPE", best))  # type: ignore[return-value]
+# Files
 
 
-def summary_row(name: str, grid: Grid) -> str:
-    """One line of the summary: the mean of ICPE, that of the best rival, the difference, and the p of a paired test."""
-    cells = [name, str(len(grid.seeds))]
-    for metric in (AREA, BALANCED, POINT):
-        own, rival = compared(grid, metric)
-        both = own.join(rival, on="seed", suffix="_rival")
-        difference = both["value"] - both["value_rival"]
-        test = t_test(difference.to_numpy())
-        gain = 100 * difference.mean() / both["value_rival"].mean()  # type: ignore[operator]
-        chance = "–" if test is None else f"{test.p:.3f}".removeprefix("0")
-        cells.append(f"{own['value'].mean():.4f} / {rival['value'].mean():.4f} ({rival['label'][0]})")
-        cells.append(f"{gain:+.1f} % (p {chance})")
-    return f"| {' | '.join(cells)} |"
+def write_files(folder: Path) -> None:
+    """Write the runs and the mean fronts of a comparison that is finished or under way."""
+    grid, name = open_grid(folder), folder.name
+    failed = [
+        {"label": one.label, "backbone": one.backbone, "seed": one.seed, "failure": one.reason} for one in grid.failures
+    ]
+    runs = grid.results.select(*RUN, "users", "users_skipped", *COLUMNS, failure=pl.lit(None, pl.String))
+    runs = pl.concat([runs, pl.DataFrame(failed)], how="diagonal_relaxed") if failed else runs
+    fronts = grid.fronts()
+    at_rest = fronts.filter(method="normal").with_columns(label=pl.lit(AT_REST), chosen=0.0)
+    curves = [*curve_rows(fronts), *curve_rows(at_rest)]
+    for path, frame in ((FILES / f"{name}.csv", runs), (FILES / f"{name}-curves.csv", pl.DataFrame(curves))):
+        frame.with_columns(pl.col(pl.Float64).round_sig_figs(DIGITS)).write_csv(path)
 
 
-def save_readme_figure(grid: Grid) -> None:
-    """The fronts of ICPE and the strongest simple rivals, and Normal as people have it, with its dial at rest."""
-    normal = pl.col("label") == "Normal"
-    rows = grid.fronts().filter(pl.col("label").is_in(SHOWN))
-    rows = rows.with_columns(chosen=pl.when(normal).then(0.0).otherwise("chosen"))
-    rows = rows.with_columns(label=pl.when(normal).then(pl.lit("Normal, as trained")).otherwise("label"))
-    save_figure(front_curves(mean_curves(rows, "mf")), PAGE.parent / "front.svg")
+def curve_rows(fronts: pl.DataFrame) -> list[dict[str, object]]:
+    """The mean fronts of a frame of fronts: for each method, the chosen point, then the points of the curve."""
+    methods = dict(fronts.select("label", "method").unique().iter_rows())
+    rows: list[dict[str, object]] = []
+    for curve in mean_curves(fronts, fronts["backbone"][0]) if len(fronts) else []:
+        first = {"label": curve.label, "method": methods[curve.label], "n": curve.n}
+        rows.append({**first, "apt": curve.chosen["apt"], "ndcg": curve.chosen["ndcg"]})
+        rows += [{**first, "apt": x, "ndcg": y} for x, y in zip(curve.values["apt"], curve.values["ndcg"], strict=True)]
+    return rows
+
+
+def has_files(name: str) -> bool:
+    return (FILES / f"{name}.csv").exists()
+
+
+def read_comparison(name: str) -> Grid:
+    """The comparison as its files have it."""
+    cells = read_cells(FILES / f"{name}.toml")[0]
+    runs = pl.read_csv(FILES / f"{name}.csv", infer_schema_length=None, schema_overrides={"failure": pl.String})
+    failures = [
+        Failure(*row) for row in runs.drop_nulls("failure").select("label", "backbone", "seed", "failure").iter_rows()
+    ]
+    seeds = sorted(set(runs["seed"]))
+    return Grid(cells, seeds, FILES, runs.filter(pl.col("failure").is_null()), failures)
+
+
+def read_curves(name: str, labels: tuple[str, ...] = ()) -> list[Curve]:
+    """The mean fronts of a comparison; all, except that of Normal at rest, or those with the given labels."""
+    frame = pl.read_csv(FILES / f"{name}-curves.csv")
+    tables = {table["label"][0]: table for table in frame.partition_by("label", maintain_order=True)}
+    chosen = [tables[label] for label in labels if label in tables] or [tables[one] for one in tables if one != AT_REST]
+    found = []
+    for table, style in zip(chosen, method_styles([table["method"][0] for table in chosen]), strict=True):
+        values = {measure: table[measure].to_numpy() for measure in ("apt", "ndcg")}
+        point = {measure: float(points[0]) for measure, points in values.items()}
+        line = {measure: points[1:] for measure, points in values.items()}
+        found.append(Curve(table["label"][0], style, line, point, table["n"][0], table["method"][0] == "normal"))
+    return found
+
+
+# Tables
+
+
+def means(grid: Grid, metric: str) -> dict[str, float]:
+    """The mean of each method that is not ICPE, the best first."""
+    rows = grid.results.filter(~pl.col("label").str.starts_with("ICPE")).group_by("label").agg(pl.col(metric).mean())
+    return dict(rows.sort(metric, "label", descending=[True, False]).iter_rows())
+
+
+def against(grid: Grid, rival: str, metric: str) -> tuple[float, float, str]:
+    """The means of ICPE and of a rival over the seeds of both, and the difference with the p of a paired test."""
+    own, other = (grid.results.filter(label=label).select("seed", metric) for label in ("ICPE", rival))
+    ours, theirs = own.join(other, on="seed", suffix="_rival").sort("seed")[:, 1:].to_numpy().T
+    test = paired_t_test(ours, theirs)
+    chance = "–" if test is None else f"{test.p:.3f}".removeprefix("0")
+    return ours.mean(), theirs.mean(), f"{100 * (ours.mean() / theirs.mean() - 1):+.1f} % (p {chance})"
+
+
+def comparison(name: str) -> str:
+    """Figure and table of a comparison, and which of its cells have not been run."""
+    grid = read_comparison(name)
+    ran = {*grid.results["label"], *(one.label for one in grid.failures)}
+    missing = [cell.label for cell in grid.cells if cell.label not in ran]
+    parts = [f"![Fronts of all methods](fronts/{name}.svg)", table_of(grid, COLUMNS, "ICPE").as_markdown().strip()]
+    if missing:
+        parts.append(f"Not run yet: {', '.join(missing)}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(kept: dict[str, str]) -> str:
+    """ICPE and its best rival in every comparison; those without files have the rows that the page has."""
+    head = [
+        "comparison",
+        "seeds",
+        "hypervolume: ICPE / best rival",
+        "",
+        "balanced hypervolume",
+        "",
+        "NDCG, chosen point",
+        "",
+    ]
+    lines = []
+    for name, line in kept.items():
+        if not has_files(name):
+            lines.append(line)
+            continue
+        grid = read_comparison(name)
+        cells = [name, str(len(grid.seeds))]
+        for metric in (AREA, BALANCED, POINT):
+            rival = next(iter(means(grid, metric)))
+            own, theirs, difference = against(grid, rival, metric)
+            cells += [f"{own:.4f} / {theirs:.4f} ({rival})", difference]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines])
+
+
+def newer() -> str:
+    """The hypervolume of each newer method, and how far ICPE is ahead of it."""
+    lines = [f"| data, MF | {' | '.join(NEWER)} |", "|---" * (len(NEWER) + 1) + "|"]
+    for data, name in DATA.items():
+        grid = read_comparison(name) if has_files(name) else None
+        known = set(grid.results["label"]) if grid else set()
+        cells = []
+        for label in NEWER if grid and known & set(NEWER) else ():
+            cells.append("not run")
+            if label in known:
+                _, theirs, difference = against(grid, label, AREA)
+                cells[-1] = f"{theirs:.4f}, {difference}"
+        if cells:
+            lines.append(f"| {data}, {len(grid.seeds)} seeds | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def overview(kept: dict[str, str]) -> str:
+    """The areas below the fronts of the simple rivals, the best newer method, and ICPE, for the data of the page."""
+    head = [
+        "data, MF",
+        "Normal",
+        "log-popularity offset, tuned",
+        "in-batch softmax, tuned",
+        "best of six newer methods, tuned",
+    ]
+    lines = [f"| {' | '.join([*head, 'ICPE, default settings'])} |", "|---" * (len(head) + 1) + "|"]
+    for first, line in kept.items():
+        data = first.partition(", ")[0]
+        if not has_files(DATA[data]):
+            lines.append(line)
+            continue
+        grid = read_comparison(DATA[data])
+        areas = means(grid, AREA)
+        best = best_newer(grid)
+        values = {label: areas[label] for label in (*SIMPLE, best) if label in areas}
+        values["ICPE"] = grid.results.filter(label="ICPE")[AREA].mean()
+        cells = [f"{data}, {len(grid.seeds)} seeds"]
+        for label in (*SIMPLE, best, "ICPE"):
+            shown = f"{values[label]:.4f}" if label in values else "–"
+            shown = f"**{shown}**" if values.get(label) == max(values.values()) else shown
+            cells.append(f"{shown} ({label})" if label in NEWER else shown)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def best_newer(grid: Grid) -> str:
+    """The newer method with the largest hypervolume; empty if none was run."""
+    return next((label for label in means(grid, AREA) if label in NEWER), "")
+
+
+# Pages
+
+
+def place_of(text: str, place: str) -> re.Match[str]:
+    """The content between the marks of a place."""
+    found = re.search(rf"(?<=<!-- {re.escape(place)} -->\n).*?(?=\n<!-- end -->)", text, re.DOTALL)
+    if found is None:
+        raise SystemExit(f"a page has no place <!-- {place} --> … <!-- end -->")
+    return found
 
 
 def fill(text: str, place: str, content: str) -> str:
-    """The page with new content between the marks of a place."""
-    begin, end = f"<!-- {place} -->", "<!-- end -->"
-    pattern = re.escape(begin) + r".*?" + re.escape(end)
-    if not re.search(pattern, text, re.DOTALL):
-        raise SystemExit(f"{PAGE} has no place {begin} … {end}")
-    return re.sub(pattern, lambda _: f"{begin}\n{content}\n{end}", text, count=1, flags=re.DOTALL)
+    """The page with new content in a place."""
+    found = place_of(text, place)
+    return text[: found.start()] + content + text[found.end() :]
 
 
-def summary_rows(text: str) -> dict[str, str]:
-    """The rows of the summary as the page has them, by comparison."""
-    found = re.search(r"<!-- summary -->\n(.*?)<!-- end -->", text, re.DOTALL)
-    lines = found[1].splitlines()[2:] if found else []
-    return {line.split("|")[1].strip(): line for line in lines}
+def rows_of(text: str, place: str) -> dict[str, str]:
+    """The rows of a table as the page has them, by their first cell."""
+    return {line.split("|")[1].strip(): line for line in place_of(text, place)[0].splitlines()[2:]}
 
 
-def main(folders: list[Path]) -> None:
+def pages() -> dict[Path, str]:
+    """All pages with tables from the files."""
     text = PAGE.read_text(encoding="utf-8")
-    rows = summary_rows(text)
-    for folder in folders:
-        grid, name = open_grid(folder), folder.name
-        (backbone,) = grid.results["backbone"].unique()
-        figure = PAGE.parent / "fronts" / f"{name}.svg"
-        save_figure(front_curves(mean_curves(grid.fronts(), backbone)), figure)
-        table = table_of(grid, COLUMNS, "ICPE").as_markdown()
-        text = fill(text, f"comparison: {name}", f"![Fronts of all methods](fronts/{figure.name})\n\n{table}")
-        rows[name] = summary_row(name, grid)
-        if name == README_FIGURE:
-            save_readme_figure(grid)
-    head = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
-    PAGE.write_text(fill(text, "summary", "\n".join([*head, *rows.values()])), encoding="utf-8")
+    for name in re.findall(r"<!-- comparison: (\S+) -->", text):
+        if has_files(name):
+            text = fill(text, f"comparison: {name}", comparison(name))
+    text = fill(text, "summary", summary(rows_of(text, "summary")))
+    found = {PAGE: fill(text, "newer", newer())}
+    for page in OVERVIEWS:
+        text = page.read_text(encoding="utf-8")
+        found[page] = fill(text, "results", overview(rows_of(text, "results")))
+    return found
+
+
+def save_figures() -> None:
+    """The fronts of each comparison, those of one data set for the overviews, and all data sets side by side."""
+    for path in sorted(FILES.glob("*-curves.csv")):
+        name = path.name.removesuffix("-curves.csv")
+        save_figure(front_curves(read_curves(name)), FILES / f"{name}.svg")
+    shown = (AT_REST, *SIMPLE[1:])
+    if has_files(EXAMPLE):
+        save_figure(front_curves(read_curves(EXAMPLE, (*shown, "ICPE"))), RESULTS / "front.svg")
+    data = {one: name for one, name in DATA.items() if has_files(name)}
+    curves = {one: read_curves(name, (*shown, best_newer(read_comparison(name)), "ICPE")) for one, name in data.items()}
+    save_figure(front_panels(curves), RESULTS / "fronts.svg")
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code; the cells name their presets from the root of the project."""
+    check = arguments == ["--check"]
+    folders = [] if check else [Path(one).resolve() for one in arguments]
+    with contextlib.chdir(ROOT):
+        for folder in folders:
+            write_files(folder)
+        made = pages()
+        kept = [name for name in re.findall(r"<!-- comparison: (\S+) -->", made[PAGE]) if not has_files(name)]
+        if kept:
+            print(f"no result files, so the tables stay as they are: {', '.join(kept)}")
+        differ = [page for page, text in made.items() if text != page.read_text(encoding="utf-8")]
+        if check:
+            for page in differ:
+                print(f"{page} is not what the result files say; run python tools/front_results.py")
+            return 1 if differ else 0
+        for page in differ:
+            page.write_text(made[page], encoding="utf-8")
+        save_figures()
+    return 0
 
 
 if __name__ == "__main__":
-    main([Path(one) for one in sys.argv[1:]])
+    sys.exit(main(sys.argv[1:]))

@@ -16,19 +16,22 @@ SUFFIXES = (".png", ".svg", ".pdf")
 SIZE = (4.8, 3.3)  # inches; small enough that text stays readable on a phone
 
 
-def panels(count: int, size: tuple[float, float] | None = None) -> tuple["Figure", Any]:
-    """A figure and its axes, side by side.
+def panels(count: int, size: tuple[float, float] | None = None, columns: int | None = None) -> tuple["Figure", Any]:
+    """A figure and its axes, side by side or in rows.
 
     Args:
         count: Number of axes.
         size: Width and height in inches.
+        columns: Number of axes in a row. Default: all.
 
     Raises:
         ConfigError: matplotlib is not installed.
     """
     inches = size or (5.2 * count if count > 1 else 8.0, 4.2)
     figure = require("matplotlib.figure", "plot", "a figure").Figure(figsize=inches, layout="constrained")
-    made = np.atleast_1d(figure.subplots(1, count))
+    across = columns or count
+    places = [figure.add_subplot(-(-count // across), across, place + 1) for place in range(count)]
+    made = np.array(places, dtype=object)
     for axes in made:
         axes.spines[["top", "right"]].set_visible(False)
     return figure, made

@@ -1,6 +1,6 @@
 """Figures of fronts: accuracy against exposure, along the settings of the dial."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +34,7 @@ MEAN_CAPTIONS = (
     CAPTIONS[1],
 )
 _LARGE = (4.8, 3.8)
+_PANEL, _LEGEND = (3.3, 2.6), 0.5  # inches: a panel of several, and the height of their legend
 _ROOM = 1.18  # height of the axes relative to the highest point, so that names fit above the curves
 _STEPS = 80  # points of a mean curve
 
@@ -103,6 +104,47 @@ def front_curves(curves: Sequence[Curve], view: View = "places") -> "Figure":
     """
     across, up = _AXES[view]
     figure, (axes,) = panels(1, _LARGE)
+    _draw(axes, curves, view)
+    axes.set(xlabel=_ACROSS[across], ylabel=_UP[up].format(n=curves[0].n))
+    highest = max(max([*curve.values[up], curve.chosen[up]]) for curve in curves)
+    axes.set_ylim(0, _ROOM * highest or 1.0)
+    points = np.array([[100 * curve.chosen[across], curve.chosen[up]] for curve in curves])
+    label_points(axes, points, [curve.label for curve in curves], _pieces(curves, across, up))
+    return figure
+
+
+def front_panels(groups: Mapping[str, Sequence[Curve]], columns: int = 3) -> "Figure":
+    """NDCG against niche share for several data sets at a glance: one panel for each, one legend for all.
+
+    Args:
+        groups: The curves of each panel, by its title. Methods with the same label share a line of the legend.
+        columns: Largest number of panels side by side.
+    """
+    columns = min(columns, len(groups))
+    rows = -(-len(groups) // columns)
+    figure, made = panels(len(groups), (_PANEL[0] * columns, _PANEL[1] * rows + _LEGEND), columns)
+    lines: dict[str, Any] = {}
+    for place, (axes, (title, curves)) in enumerate(zip(made, groups.items(), strict=True)):
+        _draw(axes, curves, "places")
+        axes.set_ylim(bottom=0)
+        axes.set_title(title, loc="left", fontsize=10)
+        for curve in curves:
+            style = curve.style
+            looks = {"color": style.colour, "marker": style.marker, "linestyle": style.dashes}
+            lines.setdefault(curve.label, axes.plot([], [], **looks)[0])
+        if place % columns == 0:
+            axes.set_ylabel(_UP["ndcg"].format(n=curves[0].n))
+        if place >= len(groups) - columns:
+            axes.set_xlabel(_ACROSS["apt"])
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside upper center", frameon=False, ncols=columns + 1, fontsize=9.5
+    )
+    return figure
+
+
+def _draw(axes: Any, curves: Sequence[Curve], view: View) -> None:
+    """Draw curves and their chosen points."""
+    across, up = _AXES[view]
     for curve in curves:
         style, width = curve.style, 1.0 if curve.thin else 2.2
         x, y = 100 * curve.values[across], curve.values[up]
@@ -111,14 +153,8 @@ def front_curves(curves: Sequence[Curve], view: View = "places") -> "Figure":
         # A point on an axis is not cut off.
         here = (100 * curve.chosen[across], curve.chosen[up])
         axes.plot(*here, style.marker, color=style.colour, markersize=size, clip_on=False, zorder=3)
-    axes.set(xlabel=_ACROSS[across], ylabel=_UP[up].format(n=curves[0].n))
     axes.margins(0.04)
     axes.set_xlim(left=0)
-    highest = max(max([*curve.values[up], curve.chosen[up]]) for curve in curves)
-    axes.set_ylim(0, _ROOM * highest or 1.0)
-    points = np.array([[100 * curve.chosen[across], curve.chosen[up]] for curve in curves])
-    label_points(axes, points, [curve.label for curve in curves], _pieces(curves, across, up))
-    return figure
 
 
 def _pieces(curves: Sequence[Curve], across: str, up: str) -> FloatArray:
