@@ -5,7 +5,8 @@
     python tools/front_results.py --check    # exit with 1 if a page is not what the files say
 
 A comparison has three files: ``NAME.toml``, its cells; ``NAME.csv``, one row for each run; and ``NAME-curves.csv``, the
-mean front of each method. Comparisons without result files keep their tables and rows, and the output names them.
+mean front of each method. Comparisons older than these files have no ``NAME.csv``, and their curves were read from
+their figures. They keep their tables and rows, and the output names them.
 """
 
 import contextlib
@@ -255,15 +256,17 @@ def pages() -> dict[Path, str]:
 
 def save_figures() -> None:
     """The fronts of each comparison, those of one data set for the overviews, and all data sets side by side."""
-    for path in sorted(FILES.glob("*-curves.csv")):
-        name = path.name.removesuffix("-curves.csv")
+    names = [path.name.removesuffix("-curves.csv") for path in sorted(FILES.glob("*-curves.csv"))]
+    for name in names:
         save_figure(front_curves(read_curves(name)), FILES / f"{name}.svg")
-    shown = (AT_REST, *SIMPLE[1:])
     if has_files(EXAMPLE):
-        save_figure(front_curves(read_curves(EXAMPLE, (*shown, "ICPE"))), RESULTS / "front.svg")
-    data = {one: name for one, name in DATA.items() if has_files(name)}
-    curves = {one: read_curves(name, (*shown, best_newer(read_comparison(name)), "ICPE")) for one, name in data.items()}
-    save_figure(front_panels(curves), RESULTS / "fronts.svg")
+        save_figure(front_curves(read_curves(EXAMPLE, (AT_REST, *SIMPLE[1:], "ICPE"))), RESULTS / "front.svg")
+    panels = {}
+    for data, name in DATA.items():
+        if name in names:
+            best = best_newer(read_comparison(name)) if has_files(name) else ""
+            panels[data] = read_curves(name, (*SIMPLE, best, "ICPE"))
+    save_figure(front_panels(panels), RESULTS / "fronts.svg")
 
 
 def main(arguments: list[str]) -> int:

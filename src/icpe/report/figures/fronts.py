@@ -126,6 +126,7 @@ def front_panels(groups: Mapping[str, Sequence[Curve]], columns: int = 3) -> "Fi
     lines: dict[str, Any] = {}
     for place, (axes, (title, curves)) in enumerate(zip(made, groups.items(), strict=True)):
         _draw(axes, curves, "places")
+        axes.set_xlim(0, 100)
         axes.set_ylim(bottom=0)
         axes.set_title(title, loc="left", fontsize=10)
         for curve in curves:
