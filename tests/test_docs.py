@@ -1,6 +1,7 @@
 """What the README and the docs show is run as it stands there."""
 
 import contextlib
+import importlib.util
 import re
 import shlex
 import shutil
@@ -177,27 +178,48 @@ def test_what_tools_write_into_pages_is_up_to_date(tool):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_numbers_of_the_overviews_are_those_of_the_comparisons():
-    details = (ROOT / "docs" / "results" / "fronts.md").read_text(encoding="utf-8")
-    names = {
-        "Last.FM": "lastfm",
-        "Gowalla": "gowalla",
-        "Amazon Grocery": "amazon-grocery",
-        "foursquare-nyc": "foursquare-nyc",
-        "yelp2019": "yelp2019",
-    }
-    methods = ("Normal", "Log-popularity offset", "In-batch softmax", "ICPE")
-    for page in (README, ROOT / "docs" / "results" / "README.md"):
-        (table,) = re.findall(r"<!-- results -->\n(.*?)<!-- end -->", page.read_text(encoding="utf-8"), re.DOTALL)
-        rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+@pytest.fixture
+def front_results():
+    """The script that writes the pages of results."""
+    path = ROOT / "tools" / "front_results.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pages_of_results_are_what_the_result_files_say(front_results, capsys):
+    assert front_results.main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_a_number_that_the_result_files_do_not_say_is_found(front_results, tmp_path, monkeypatch, capsys):
+    name = next(path.stem for path in sorted(front_results.FILES.glob("*-mf.csv")))
+    text = front_results.PAGE.read_text(encoding="utf-8")
+    place = text.index(f"<!-- comparison: {name} -->")
+    number = re.compile(r"0\.\d{4}").search(text, place)[0]
+    other = f"{float(number) + 0.0001:.4f}"
+    monkeypatch.setattr(front_results, "PAGE", tmp_path / "fronts.md")
+    front_results.PAGE.write_text(text[:place] + text[place:].replace(number, other, 1), encoding="utf-8")
+    assert front_results.main(["--check"]) == 1
+    assert "fronts.md is not what the result files say" in capsys.readouterr().out
+
+
+def test_numbers_of_the_overviews_are_those_of_the_comparisons(front_results):
+    """This also covers comparisons without result files, whose rows stay as they are."""
+    details = front_results.PAGE.read_text(encoding="utf-8")
+    for page in front_results.OVERVIEWS:
+        rows = front_results.rows_of(page.read_text(encoding="utf-8"), "results").values()
         assert len(rows) >= 3
-        for first, *values in rows:
+        for first, *values in ([cell.strip(" *") for cell in line.strip("|").split("|")] for line in rows):
             data, _, seeds = first.partition(", ")
-            found = re.search(rf"<!-- comparison: {names[data]}-mf -->(.*?)<!-- end -->", details, re.DOTALL)[1]
+            found = front_results.place_of(details, f"comparison: {front_results.DATA[data]}")[0]
             assert f"over {seeds}" in found
-            for method, value in zip(methods, values, strict=True):
-                (area,) = re.findall(rf"^\| MF \| {method} \| (?:\*\*|<u>)?([\d.]+)", found, re.MULTILINE)
-                assert area == value, f"{page.name}: {method} on {data}"
+            areas = dict(re.findall(r"^\| MF \| ([^|]+) \| (?:\*\*|<u>)?([\d.]+)", found, re.MULTILINE))
+            newer = re.fullmatch(r"([\d.]+)\**\s\((\w+)\)", values.pop(3))
+            if newer:
+                assert areas[newer[2]] == newer[1] == max(areas.get(one, "") for one in front_results.NEWER)
+            for method, value in zip((*front_results.SIMPLE, "ICPE"), values, strict=True):
+                assert areas[method] == value, f"{page.name}: {method} on {data}"
 
 
 def test_links_of_the_docs_lead_somewhere():
