@@ -100,7 +100,8 @@ def test_several_processes(start, folders, models, tmp_path):
 
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
-    assert process.stderr.read().strip().endswith("interrupted")
+    last = process.stderr.read().splitlines()[-1]
+    assert json.loads(last)["error"]["code"] == "interrupted"
 
 
 def test_sigterm_ends_one_process_well(start, folders):
