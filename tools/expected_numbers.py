@@ -9,11 +9,10 @@ A page marks its numbers with two comments, ``<!-- expected: dice -->`` and ``<!
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from icpe.methods import METHODS
+from pages import DOCS, rewrite
 
-DOCS = Path(__file__).parents[1] / "docs"
 MARKED = re.compile(r"(<!-- expected: (\w+) -->\n).*?(<!-- end of expected -->)", re.DOTALL)
 LABELS = {"penalty": "penalty", "logit_adjustment": "log-popularity offset"}
 """Names that the results use instead of the label of the method."""
@@ -118,18 +117,5 @@ def updated(text: str) -> str:
     return MARKED.sub(lambda mark: mark[1] + "\n" + numbers(mark[2]).rstrip() + "\n\n" + mark[3], text)
 
 
-def main() -> int:
-    stale = []
-    for page in sorted((DOCS / "methods").glob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        if updated(text) != text:
-            stale.append(page.relative_to(DOCS))
-            if "--check" not in sys.argv:
-                page.write_text(updated(text), encoding="utf-8")
-    for page in stale:
-        print(f"{page}: {'out of date' if '--check' in sys.argv else 'updated'}")
-    return int(bool(stale) and "--check" in sys.argv)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rewrite((DOCS / "methods").glob("*.md"), updated))

@@ -1,7 +1,7 @@
 """Write the result files of comparisons of fronts, and the tables and figures that show them.
 
     python tools/front_results.py FOLDER...  # folders of comparisons, such as out/lastfm-mf
-    python tools/front_results.py            # everything anew from the files in docs/results/fronts
+    python tools/front_results.py            # everything again, from the files in docs/results/fronts
     python tools/front_results.py --check    # exit with 1 if a page is not what the files say
 
 A comparison has three files: ``NAME.toml``, its cells; ``NAME.csv``, one row for each run; and ``NAME-curves.csv``, the

@@ -8,7 +8,6 @@ A page marks a table with two comments, ``<!-- settings: method icpe -->`` and `
 
 import re
 import sys
-from pathlib import Path
 
 from icpe.backbones import BACKBONES
 from icpe.methods import METHODS
@@ -17,8 +16,8 @@ from icpe.settings import Settings
 from icpe.simulate import LoopSettings
 from icpe.split import KINDS
 from icpe.train import TrainSettings
+from pages import DOCS, rewrite
 
-DOCS = Path(__file__).parents[1] / "docs"
 MARKED = re.compile(r"(<!-- settings: (\w+)(?: (\w+))? -->\n).*?(<!-- end of settings -->)", re.DOTALL)
 
 
@@ -55,18 +54,5 @@ def updated(text: str) -> str:
     return MARKED.sub(lambda mark: mark[1] + table(declaration(mark[2], mark[3]), mark[2]) + mark[4], text)
 
 
-def main() -> int:
-    stale = []
-    for page in sorted(DOCS.rglob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        if updated(text) != text:
-            stale.append(page.relative_to(DOCS))
-            if "--check" not in sys.argv:
-                page.write_text(updated(text), encoding="utf-8")
-    for page in stale:
-        print(f"{page}: {'out of date' if '--check' in sys.argv else 'updated'}")
-    return int(bool(stale) and "--check" in sys.argv)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rewrite(DOCS.rglob("*.md"), updated))
