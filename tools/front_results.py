@@ -6,7 +6,8 @@
 
 A comparison has three files: ``NAME.toml``, its cells; ``NAME.csv``, one row for each run; and ``NAME-curves.csv``, the
 mean front of each method. Comparisons older than these files have no ``NAME.csv``, and their curves were read from
-their figures. They keep their tables and rows, and the output names them.
+their figures. They keep their tables and rows, and the output names them. A comparison ``NAME-newer`` has the methods
+of 2023 to 2025 that ``NAME`` lacks.
 """
 
 import contextlib
@@ -36,6 +37,7 @@ DATA = {
     "yelp2019": "yelp2019-mf",
     "Amazon Grocery": "amazon-grocery-mf",
 }  # the comparisons of the overviews, in the order of the figure
+BACKBONES = {"MF": "mf", "NeuMF": "neumf", "LightGCN": "lightgcn"}
 AREA, BALANCED, POINT, SHARE = "hypervolume@20", "balanced_hypervolume@20", "ndcg@20", "apt@20"
 COLUMNS = [
     AREA,
@@ -48,6 +50,7 @@ COLUMNS = [
 ]
 RUN = ["label", "backbone", "method", "seed"]
 NEWER = ("PSL", "BSL", "ReSN", "PAAC", "PopDCL", "PopGo")
+NEWER_PART = "-newer"
 SIMPLE = ("Normal", "Log-popularity offset", "In-batch softmax")
 EXAMPLE, AT_REST = "amazon-grocery-mf", "Normal, as trained"  # of the figure with one data set
 DIGITS = 6
@@ -97,9 +100,21 @@ def read_comparison(name: str) -> Grid:
     return Grid(cells, seeds, FILES, runs.filter(pl.col("failure").is_null()), failures)
 
 
+def read_newer(name: str) -> Grid | None:
+    """The comparison with the newer methods on the data and backbone of another one, if they have been run."""
+    for one in (name + NEWER_PART, name):
+        grid = read_comparison(one) if has_files(one) else None
+        if grid and set(NEWER) & set(grid.results["label"]):
+            return grid
+    return None
+
+
 def read_curves(name: str, labels: tuple[str, ...] = ()) -> list[Curve]:
     """The mean fronts of a comparison; all, except that of Normal at rest, or those with the given labels."""
     frame = pl.read_csv(FILES / f"{name}-curves.csv")
+    newer = FILES / f"{name}{NEWER_PART}-curves.csv"
+    if labels and newer.exists():
+        frame = pl.concat([frame, pl.read_csv(newer).filter(pl.col("label").is_in(NEWER))])
     tables = {table["label"][0]: table for table in frame.partition_by("label", maintain_order=True)}
     chosen = [tables[label] for label in labels if label in tables] or [tables[one] for one in tables if one != AT_REST]
     found = []
@@ -140,7 +155,7 @@ def comparison(name: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def summary(kept: dict[str, str]) -> str:
+def summary(names: list[str], kept: dict[str, str]) -> str:
     """ICPE and its best rival in every comparison; those without files have the rows that the page has."""
     head = [
         "comparison",
@@ -153,9 +168,9 @@ def summary(kept: dict[str, str]) -> str:
         "",
     ]
     lines = []
-    for name, line in kept.items():
+    for name in names:
         if not has_files(name):
-            lines.append(line)
+            lines.append(kept[name])
             continue
         grid = read_comparison(name)
         cells = [name, str(len(grid.seeds))]
@@ -167,20 +182,36 @@ def summary(kept: dict[str, str]) -> str:
     return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines])
 
 
+def all_cells(rows: dict[str, str]) -> str:
+    """For every data set and backbone, the hypervolume of ICPE and of the best rival, from the rows of the summary."""
+    lines = [f"| data | {' | '.join(BACKBONES)} |", "|---" * (len(BACKBONES) + 1) + "|"]
+    for data, name in DATA.items():
+        cells = []
+        for backbone in BACKBONES.values():
+            row = rows.get(f"{name.removesuffix('-mf')}-{backbone}")
+            if row is None:
+                cells.append("not run")
+                continue
+            _, _, seeds, areas, difference, *_ = (one.strip() for one in row.split("|"))
+            cells.append(f"{areas}: {difference}, {seeds} seed{'s' * (seeds != '1')}")
+        lines.append(f"| {data} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def newer() -> str:
     """The hypervolume of each newer method, and how far ICPE is ahead of it."""
     lines = [f"| data, MF | {' | '.join(NEWER)} |", "|---" * (len(NEWER) + 1) + "|"]
     for data, name in DATA.items():
-        grid = read_comparison(name) if has_files(name) else None
-        known = set(grid.results["label"]) if grid else set()
+        grid = read_newer(name)
+        if grid is None:
+            continue
         cells = []
-        for label in NEWER if grid and known & set(NEWER) else ():
+        for label in NEWER:
             cells.append("not run")
-            if label in known:
+            if label in set(grid.results["label"]):
                 _, theirs, difference = against(grid, label, AREA)
                 cells[-1] = f"{theirs:.4f}, {difference}"
-        if cells:
-            lines.append(f"| {data}, {len(grid.seeds)} seeds | {' | '.join(cells)} |")
+        lines.append(f"| {data}, {len(grid.seeds)} seeds | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -195,17 +226,20 @@ def overview(kept: dict[str, str]) -> str:
     ]
     lines = [f"| {' | '.join([*head, 'ICPE, default settings'])} |", "|---" * (len(head) + 1) + "|"]
     for first, line in kept.items():
-        data = first.partition(", ")[0]
-        if not has_files(DATA[data]):
-            lines.append(line)
-            continue
-        grid = read_comparison(DATA[data])
-        areas = means(grid, AREA)
-        best = best_newer(grid)
-        values = {label: areas[label] for label in (*SIMPLE, best) if label in areas}
-        values["ICPE"] = grid.results.filter(label="ICPE")[AREA].mean()
-        cells = [f"{data}, {len(grid.seeds)} seeds"]
-        for label in (*SIMPLE, best, "ICPE"):
+        name, labels = DATA[first.partition(", ")[0]], (*SIMPLE, "ICPE")
+        if has_files(name):
+            grid = read_comparison(name)
+            first = f"{first.partition(', ')[0]}, {len(grid.seeds)} seeds"
+            areas = {**means(grid, AREA), "ICPE": grid.results.filter(label="ICPE")[AREA].mean()}
+            values = {label: areas[label] for label in labels if label in areas}
+        else:
+            found = [cell.split()[0].strip("*") for cell in line.strip("|").split("|")[1:]]
+            del found[len(SIMPLE)]  # the newer method, which has files of its own
+            values = {label: float(one) for label, one in zip(labels, found, strict=True) if one != "–"}
+        values |= best_newer(name)
+        own = next((label for label in values if label in NEWER), "")
+        cells = [first]
+        for label in (*SIMPLE, own, "ICPE"):
             shown = f"{values[label]:.4f}" if label in values else "–"
             shown = f"**{shown}**" if values.get(label) == max(values.values()) else shown
             cells.append(f"{shown} ({label})" if label in NEWER else shown)
@@ -213,9 +247,11 @@ def overview(kept: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def best_newer(grid: Grid) -> str:
-    """The newer method with the largest hypervolume; empty if none was run."""
-    return next((label for label in means(grid, AREA) if label in NEWER), "")
+def best_newer(name: str) -> dict[str, float]:
+    """The newer method with the largest hypervolume, and this number; empty if none was run."""
+    grid = read_newer(name)
+    areas = means(grid, AREA) if grid else {}
+    return dict([next((label, area) for label, area in areas.items() if label in NEWER)]) if areas else {}
 
 
 # Pages
@@ -243,10 +279,13 @@ def rows_of(text: str, place: str) -> dict[str, str]:
 def pages() -> dict[Path, str]:
     """All pages with tables from the files."""
     text = PAGE.read_text(encoding="utf-8")
-    for name in re.findall(r"<!-- comparison: (\S+) -->", text):
+    names = re.findall(r"<!-- comparison: (\S+) -->", text)
+    for name in names:
         if has_files(name):
             text = fill(text, f"comparison: {name}", comparison(name))
-    text = fill(text, "summary", summary(rows_of(text, "summary")))
+    whole = [name for name in names if not name.endswith(NEWER_PART)]
+    text = fill(text, "summary", summary(whole, rows_of(text, "summary")))
+    text = fill(text, "cells", all_cells(rows_of(text, "summary")))
     found = {PAGE: fill(text, "newer", newer())}
     for page in OVERVIEWS:
         text = page.read_text(encoding="utf-8")
@@ -264,8 +303,7 @@ def save_figures() -> None:
     panels = {}
     for data, name in DATA.items():
         if name in names:
-            best = best_newer(read_comparison(name)) if has_files(name) else ""
-            panels[data] = read_curves(name, (*SIMPLE, best, "ICPE"))
+            panels[data] = read_curves(name, (*SIMPLE, *best_newer(name), "ICPE"))
     save_figure(front_panels(panels), RESULTS / "fronts.svg")
 
 
