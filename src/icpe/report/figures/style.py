@@ -12,8 +12,8 @@ PALETTE = (
     "#c34bc3", "#2d4bd2", "#00d2c3", "#ff6978", "#1ea500", "#ff69c3",
 )  # fmt: skip
 _MARKERS = "o*sD^vP<>XphHd"  # besides colours, for grey print and colour-blind readers
-_DASHES = ("-", "--", "-.", ":")
-_FIRST = ("normal", "icpe")  # these two are on most pages and have the colours that differ most
+_DASHES = ("-", "-", "--", "-.", ":")
+_FIRST = ("normal", "icpe", "in_batch", "logit_adjustment")  # those on most pages have the colours that differ most
 
 
 @dataclass(frozen=True)
