@@ -116,6 +116,41 @@ def test_a_saved_choice_is_what_other_commands_use(icpe, copy):
     assert [row["item_id"] for row in lists] == expected["item_id"].to_list()
 
 
+def test_a_boost_is_kept_until_another_wish_takes_it_out(icpe, copy):
+    share = ["--niche-share", 0.9]
+    alone, before = as_json(icpe, "dial", copy, *share), contents(copy)
+    boosted = as_json(icpe, "dial", copy, *share, "--boost")
+    assert contents(copy) == before
+    assert boosted["setting"]["boost"] > 0
+    assert boosted["wish"] == {"niche_share": 0.9, "boost": True}
+    assert boosted["valid"]["apt@20"] == pytest.approx(0.9, abs=0.05)
+    assert boosted["valid"]["ndcg@20"] > alone["valid"]["ndcg@20"]
+
+    code, out, err = icpe("dial", copy, *share, "--boost", "--save")
+    assert code == 0, err
+    line = r"boost of [\d.]+ to niche items\. Without it, the dial gives them \d+ % of the places at NDCG"
+    assert re.search(line, " ".join(out.split()))
+    stored = json.loads((copy / "result.json").read_text())
+    assert {name: stored[name] for name in ("beta", "boost")} == boosted["setting"]
+    assert load(copy).setting == boosted["setting"]
+    assert as_json(icpe, "evaluate", copy)["test"] == boosted["test"]
+    lists = as_json(icpe, "recommend", copy, "--user", 7, "-n", 20)
+    assert [row["item_id"] for row in lists] == load(copy).recommend([7], 20)["item_id"].to_list()
+    assert as_json(icpe, "dial", copy)["setting"] == boosted["setting"]
+
+    assert as_json(icpe, "dial", copy, *share, "--save") == alone
+    stored = json.loads((copy / "result.json").read_text())
+    assert "boost" not in stored
+    assert load(copy).boost == 0
+    assert pl.read_parquet(copy / "front.parquet").equals(load(copy).front().as_frame())
+
+
+def test_a_dear_wish_names_the_boost(icpe, runs):
+    assert "With --boost, the same share may cost less NDCG" in " ".join(
+        icpe("dial", runs / "icpe", "--niche-share", "0.9")[1].split()
+    )
+
+
 def test_a_run_of_an_earlier_version_is_measured_when_asked(icpe, copy):
     front = pl.read_parquet(copy / "front.parquet")
     write_together(copy, {}, remove=["front.parquet", "front_test.parquet"])
@@ -139,6 +174,9 @@ def test_a_picture_of_the_front(icpe, runs, tmp_path):
         (["--niche-share", "40"], r"--niche-share is 40\.0; expected a share from 0 to 1"),
         (["--niche-share", "0.4", "--keep", "0.9"], "--niche-share and --keep are different wishes"),
         (["--save"], "--save keeps a choice: add --niche-share"),
+        (["--boost"], "--boost helps to meet --niche-share or --keep; add one of them"),
+        (["--boost", "--goal", "balanced"], "--boost helps to meet --niche-share or --keep; add one of them"),
+        (["--boost", "--niche-share", "4"], r"--niche-share is 4\.0; expected a share from 0 to 1"),
         (["--beta", "5e6", "--save"], "beta is 5000000"),
         (["--plot", "front.docx"], r"front\.docx"),
     ],

@@ -1,10 +1,12 @@
 """``icpe train --init-from`` and ``--refit``: settings that follow the earlier run, and one line for every mistake."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from icpe import load
 from icpe.cli import run
 
 QUICK = ["--backbone.dim", "4", "--train.epochs", "3", "--train.batch_size", "128", "--train.evaluate_every", "5"]
@@ -41,6 +43,17 @@ def test_the_wish_is_kept_unless_another_is_made(icpe, monday):
         )
         assert code == 0, err
         assert json.loads(out).get("wish") == wish
+
+
+def test_a_wish_with_a_boost_is_kept(icpe, monday, tmp_path):
+    earlier = shutil.copytree(monday, tmp_path / "boosted")
+    assert icpe("dial", earlier, "--niche-share", 0.9, "--boost", "--save")[0] == 0
+    code, out, err = icpe("train", "--init-from", earlier, "--train.epochs", 1, "--refit", "--json", "-o", "night")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["wish"] == {"niche_share": 0.9, "boost": True}
+    assert found["boost"] > 0
+    assert load("night").setting == load("night/live").setting == {name: found[name] for name in ("beta", "boost")}
 
 
 def test_refit_goes_live_and_resumes(icpe, monday):

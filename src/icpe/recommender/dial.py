@@ -15,13 +15,14 @@ CRITERIA: dict[str, str] = {"traffic": "ndcg", "balanced": "balanced_ndcg"}
 
 @dataclass(frozen=True)
 class Wish:
-    """What the dial should achieve. Exactly one of the attributes has a value.
+    """What the dial should achieve. Exactly one of the attributes besides ``boost`` has a value.
 
     Attributes:
         niche_share: this share of the places for niche items.
         keep: as many places for niche items as possible with at least this share of the best NDCG.
         goal: the best NDCG on the validation part as it is (``traffic``), or for all items alike (``balanced``).
         beta: this setting.
+        boost: whether a boost of all niche items may help to meet the wish, which is then one of the first two.
 
     Example:
         >>> Wish(niche_share=0.4).as_dict()
@@ -32,9 +33,10 @@ class Wish:
     keep: float | None = None
     goal: Goal | None = None
     beta: float | None = None
+    boost: bool = False
 
     def __post_init__(self) -> None:
-        given = self.as_dict()
+        given = {name: value for name, value in self.as_dict().items() if name != "boost"}
         if len(given) != 1:
             found = ", ".join(f"{name}={value!r}" for name, value in given.items()) or "none"
             raise ConfigError(f"a wish is one of niche_share, keep, goal and beta; found {found}")
@@ -46,14 +48,20 @@ class Wish:
                 raise ConfigError(f"{name} is {value!r}; expected a share from 0 to 1, such as 0.4")
         if self.beta is not None and not _is_number(self.beta):
             raise ConfigError(f"beta is {self.beta!r}; expected a finite number")
+        if not isinstance(self.boost, bool):
+            raise ConfigError(f"boost is {self.boost!r}; expected True or False")
+        if self.boost and self.niche_share is None and self.keep is None:
+            raise ConfigError(f"boost helps to meet niche_share or keep; found {next(iter(given))}")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the wish by name."""
         every = {"niche_share": self.niche_share, "keep": self.keep, "goal": self.goal, "beta": self.beta}
-        return {name: value for name, value in every.items() if value is not None}
+        return {name: value for name, value in every.items() if value is not None} | (
+            {"boost": True} if self.boost else {}
+        )
 
     def choose(self, front: Front) -> float:
-        """Return the setting that meets the wish best.
+        """Return the setting of the dial that meets the wish best, without a boost.
 
         Raises:
             ConfigError: no setting of the front reaches the wished niche share.
@@ -63,7 +71,7 @@ class Wish:
         if self.niche_share is not None:
             return _setting_with_share(front, self.niche_share)
         if self.keep is not None:
-            return _setting_that_keeps(front, self.keep)
+            return setting_that_keeps(front, self.keep * front["ndcg"].max())
         return float(front[SETTING][int(np.argmax(front[CRITERIA[self.goal or "traffic"]]))])
 
 
@@ -79,9 +87,9 @@ def _setting_with_share(front: Front, share: float) -> float:
     return max(crossings, key=lambda setting: front.at(setting)["ndcg"])
 
 
-def _setting_that_keeps(front: Front, keep: float) -> float:
+def setting_that_keeps(front: Front, enough: float) -> float:
+    """Return the setting with the most places for niche items among those with at least this NDCG."""
     settings, accuracy = front[SETTING], front["ndcg"]
-    enough = keep * accuracy.max()
     allowed = [*settings[accuracy >= enough].tolist(), *_crossings(settings, accuracy, enough)]
     return float(max(allowed, key=lambda setting: front.at(setting)["apt"]))
 

@@ -18,7 +18,7 @@ from icpe.recommender.hidden import Part, hidden_for
 from icpe.recommender.model import Model
 from icpe.recommender.shared_ranking import evaluated
 from icpe.split.parts import Parts
-from icpe.train.dial import dial_direction
+from icpe.train.dial import dial_direction, ranking_scores
 
 
 def evaluate(model: Model | Any, parts: Parts, n: Sequence[int] = (20,), per_user: bool = False) -> Evaluation:
@@ -63,7 +63,7 @@ def front_on_test(model: Model, parts: Parts) -> Front:
     front = model.front()
     meter = Meter(parts.train, parts.test, front.n)
     with torch.no_grad():
-        scores = model.method.scores()
+        scores = ranking_scores(model.method, model.log)
     direction = dial_direction(model.method, model.log)
     return meter.front(scores, direction, front[SETTING].tolist(), hidden_for("test", parts.train, parts.valid))
 

@@ -47,7 +47,7 @@ def finished_model(trainer: Trainer, train: Interactions, found: Validator | Non
     if chosen is None and wish is None:
         return model
     try:
-        return model.dial(**(wish or found.wish).as_dict())
+        return model.dial(found.meter.held, **(wish or found.wish).as_dict())
     except ConfigError as error:  # the wished niche share is out of reach; training came as close as it could
         warnings.warn(str(error), stacklevel=2)
         return model

@@ -8,7 +8,7 @@ from icpe.data.interactions import Interactions
 from icpe.ranking import ScoreTable
 from icpe.ranking.tables import DotScores, to_numpy
 from icpe.recommender.fold_in import NewUsers
-from icpe.train.dial import dial_direction
+from icpe.train.dial import boosted, dial_direction, ranking_scores
 from icpe.train.method import TrainingMethod
 from icpe.types import FloatArray, IntArray
 
@@ -28,7 +28,7 @@ class MethodTables:
     def scores(self) -> ScoreTable:
         """The scores that rank items, without the dial."""
         with torch.no_grad():
-            return self._method.scores()
+            return ranking_scores(self._method, self._log)
 
     @cached_property
     def direction(self) -> FloatArray:
@@ -45,7 +45,7 @@ class MethodTables:
 
     def new_users(self, histories: list[IntArray]) -> ScoreTable:
         """Return the scores of new users with these histories, without the dial. Codes of users are positions."""
-        return self._fold_in.table(histories)
+        return boosted(self._fold_in.table(histories), self._method, self._log)
 
     @cached_property
     def _fold_in(self) -> NewUsers:

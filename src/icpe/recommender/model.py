@@ -90,14 +90,16 @@ class Model(Recommender[Ranker]):
             )
         return self._front
 
-    def dial(self, **wish: Any) -> "Model":
+    def dial(self, valid: Interactions | None = None, **wish: Any) -> "Model":
         """Return the same model with the dial at the setting that meets a wish. Nothing is trained again.
 
         Args:
+            valid: the validation part, which a wish with a boost needs; other wishes choose from :meth:`front`.
             wish: exactly one of ``niche_share=0.4`` (this share of the places for niche items), ``keep=0.95`` (as many
                 places for niche items as possible with at least this share of the best NDCG),
                 ``goal="traffic"`` (the best NDCG on the validation part as it is), ``goal="balanced"`` (the best NDCG
-                for all items alike), and ``beta=0.5`` (this setting).
+                for all items alike), and ``beta=0.5`` (this setting). With ``boost=True``, the first two are met at
+                the least loss of NDCG by the dial and a boost of all niche items together.
 
         Raises:
             ConfigError: the wish is unknown or out of range, or no setting meets it. The message says what is possible.
@@ -108,15 +110,41 @@ class Model(Recommender[Ranker]):
             if name not in names:
                 raise unknown_name("wish", name, names)
         found = Wish(**wish)
+        if found.boost:
+            return self._boosted(valid, found)
         return self.adjusted(beta=found.beta if found.beta is not None else found.choose(self.front()))
+
+    def _boosted(self, valid: Interactions | None, wish: Wish) -> "Model":
+        from icpe.recommender.boost import boosted_setting  # late: it imports this module's neighbours
+        from icpe.recommender.validation import Validator
+
+        if valid is None:
+            raise DataError("a boost is measured on the validation part; pass it: model.dial(valid, …, boost=True)")
+        validator = Validator(self.log, valid, TrainSettings())
+        beta, boost = boosted_setting(validator, self.method, wish)
+        model = self.adjusted(beta=beta, boost=boost)
+        model._front = validator.front(model.method)
+        return model
 
     @property
     def beta(self) -> float:
         """The setting of the dial."""
         return self.method.settings.beta or 0.0
 
+    @property
+    def boost(self) -> float:
+        """What ranking adds to the scores of niche items, in the unit of the training score."""
+        return self.method.settings.boost or 0.0
+
+    @property
+    def setting(self) -> dict[str, float]:
+        """The setting of the dial as ``beta``, and the ``boost`` if there is one."""
+        return {"beta": self.beta, **({"boost": self.boost} if self.boost else {})}
+
     def adjusted(self, **settings: Any) -> "Model":
         """Return the same model with other ranking settings, such as ``beta`` of ICPE. Nothing is trained again.
+
+        The front belongs to a boost: a model with another one has no front until it is measured again.
 
         Raises:
             ConfigError: the method has no such setting, the setting is fixed by training, or the value is wrong.
@@ -127,7 +155,8 @@ class Model(Recommender[Ranker]):
                 raise unknown_name(f"ranking setting of {self.method.name!r}", name, changeable)
         method = copy.copy(self.method)  # parameters are shared
         method.settings = method.settings.replace(**settings)
-        model = Model(method, self.log, self._front, self._train_hash)
+        front = self._front if settings.get("boost", self.method.settings.boost) == self.method.settings.boost else None
+        model = Model(method, self.log, front, self._train_hash)
         if set(settings) == {"beta"}:
             model.ranker = self.ranker.at(model.beta)
         return model

@@ -17,7 +17,7 @@ from icpe.recommender.shared_ranking import evaluated
 from icpe.shards import current
 from icpe.split.parts import recode
 from icpe.train.abilities import OwnDirection
-from icpe.train.dial import dial_direction
+from icpe.train.dial import dial_direction, ranking_scores
 from icpe.train.loop import Validation
 from icpe.train.method import TrainingMethod
 from icpe.train.settings import TrainSettings
@@ -45,8 +45,8 @@ class Validator:
             if len(valid) == 0:
                 raise DataError("no validation pair has a user and an item of the training data")
         self.goal, self.niche_share = settings.goal, settings.niche_share
-        self._train, self._hide = train, hidden_for("valid", train, valid)
-        self._meter = Meter(train, valid, DEPTH)
+        self.train, self.hide = train, hidden_for("valid", train, valid)
+        self.meter = Meter(train, valid, DEPTH)
 
     def __call__(self, method: TrainingMethod, last_share: float | None = None) -> Validation:
         """Return the metrics of the method and the chosen setting.
@@ -55,17 +55,17 @@ class Validator:
             method: the method in evaluation mode.
             last_share: niche share at the last validation. It changes slowly, so only neighbouring shares are tried.
         """
-        scores, direction = method.scores(), dial_direction(method, self._train)
+        scores, direction = ranking_scores(method, self.train), dial_direction(method, self.train)
         fixed = method.settings.beta is not None or self.goal == "none"
         beta = method.settings.beta if fixed else self._choose(scores, direction, last_share)
         table = with_bias(scores, item_bias(direction, beta)) if beta else scores
-        meter = self._meter
+        meter = self.meter
         found = evaluated(
             table,
             meter.users,
             meter.n,
-            self._hide,
-            lambda lists: evaluate_lists(lists, meter.held, self._train, n=[meter.n]),
+            self.hide,
+            lambda lists: evaluate_lists(lists, meter.held, self.train, n=[meter.n]),
         )
         metrics = found.values
         value = metrics[f"{CRITERIA.get(self.goal, 'ndcg')}@{meter.n}"]
@@ -73,28 +73,29 @@ class Validator:
 
     def _choose(self, scores: ScoreTable, direction: FloatArray, last_share: float | None) -> float:
         if self.niche_share is not None:
-            found = self._settings_for([self.niche_share], scores, direction)
-            found = found or self._settings_for(SHARES, scores, direction)  # out of reach: come as close as possible
+            found = self.settings_for([self.niche_share], scores, direction)
+            found = found or self.settings_for(SHARES, scores, direction)  # out of reach: come as close as possible
             return min(found.items(), key=lambda one: abs(one[0] - (self.niche_share or 0.0)))[1] if found else 0.0
         shares = SHARES if last_share is None else _neighbours(last_share)
-        settings = [*self._settings_for(shares, scores, direction).values(), *([0.0] if last_share is None else [])]
+        settings = [*self.settings_for(shares, scores, direction).values(), *([0.0] if last_share is None else [])]
         if not settings:
             return 0.0
-        return self.wish.choose(self._meter.front(scores, direction, settings, self._hide))
+        return self.wish.choose(self.meter.front(scores, direction, settings, self.hide))
 
-    def _settings_for(self, shares: Any, scores: ScoreTable, direction: FloatArray) -> dict[float, float]:
-        meter, group = self._meter, current()
-        found = settings_for(shares, scores, direction, meter.users, meter.niche, meter.n, self._hide)
+    def settings_for(self, shares: Any, scores: ScoreTable, direction: FloatArray) -> dict[float, float]:
+        """Return the settings that lead to these niche shares, by share, the same in all processes."""
+        meter, group = self.meter, current()
+        found = settings_for(shares, scores, direction, meter.users, meter.niche, meter.n, self.hide)
         return found if group is None else dict(group.agreed(list(found.items())))
 
     @torch.no_grad()
     def front(self, method: TrainingMethod) -> Front:
         """Return the front of a trained method, with settings for all niche shares that can be reached."""
-        scores, direction = method.scores(), dial_direction(method, self._train)
-        placed = self._settings_for(SHARES, scores, direction).values()
+        scores, direction = ranking_scores(method, self.train), dial_direction(method, self.train)
+        placed = self.settings_for(SHARES, scores, direction).values()
         own = [1.0] if isinstance(method, OwnDirection) else []  # the score of training
         given = [] if method.settings.beta is None else [method.settings.beta]
-        return self._meter.front(scores, direction, [*placed, 0.0, *own, *given], self._hide)
+        return self.meter.front(scores, direction, [*placed, 0.0, *own, *given], self.hide)
 
     @property
     def wish(self) -> Wish:

@@ -123,7 +123,7 @@ def keep_choices(method: TrainingMethod, earlier: TrainingMethod) -> None:
     if isinstance(method, RankingChoice) and isinstance(earlier, RankingChoice) and method.ranking_options():
         method.choose_ranking(**earlier.ranking_choice())
     if method.settings.beta is None:
-        method.settings = method.settings.replace(beta=earlier.settings.beta)
+        method.settings = method.settings.replace(beta=earlier.settings.beta, boost=earlier.settings.boost)
 
 
 @torch.no_grad()

@@ -64,6 +64,37 @@ def describe_loss(front: "Front", beta: float) -> str:
     )
 
 
+def describe_boost(here: dict[str, float], boost: float, unboosted: "Front") -> str:
+    """Return a sentence with the boost of niche items, and what it saves and costs.
+
+    Args:
+        here: the measures at the chosen setting.
+        boost: the boost.
+        unboosted: the front of the same model without the boost.
+    """
+    found = f"Ranking adds a boost of {boost:g} to niche items."
+    accuracy, share = unboosted.ndcg_at(here["apt"]), percent(here["apt"])
+    if accuracy is None:
+        return f"{found} Without it, no setting of the dial gives them {share} of the places."
+    setting = float(unboosted["beta"][int(np.argmin(np.abs(unboosted["apt"] - here["apt"])))])
+    return (
+        f"{found} Without it, the dial gives them {share} of the places at NDCG {number(accuracy)} instead of "
+        f"{number(here['ndcg'])}, and the lists show {percent(unboosted.at(setting)['coverage'])} of all items instead "
+        f"of {percent(here['coverage'])}."
+    )
+
+
+def hint_at_boost(share: float | None, front: "Front") -> str:
+    """Return a sentence that names the boost where a wished niche share costs more than a tenth of the best NDCG."""
+    accuracy = None if share is None else front.ndcg_at(share)
+    if accuracy is None or accuracy >= (1 - _DEAR) * front["ndcg"].max():
+        return ""
+    return (
+        "With --boost, the same share may cost less NDCG on ordinary traffic, because it raises all niche items alike; "
+        "the lists then show fewer different items."
+    )
+
+
 def number(value: float) -> str:
     """Return an accuracy with four digits and without the leading zero.
 

@@ -22,7 +22,7 @@ from icpe.suggest import unknown_name
 from icpe.train import Trainer
 from icpe.train.abilities import OnPlateau
 
-_KEYS = ("init_from", "wish", "beta", "users", "items", "known", "refit_of", "epochs")
+_KEYS = ("init_from", "wish", "beta", "boost", "users", "items", "known", "refit_of", "epochs")
 
 
 class Origin:
@@ -80,7 +80,8 @@ class WarmStart(Origin):
         """Carry the rows over. A run that goes on from its checkpoint needs the earlier run no more."""
         if self._recorded:
             if len(parts.valid) == 0 and trainer.method.settings.beta is None:
-                trainer.method.settings = trainer.method.settings.replace(beta=self._recorded.get("beta"))
+                kept = {name: self._recorded.get(name) for name in ("beta", "boost")}
+                trainer.method.settings = trainer.method.settings.replace(**kept)
         else:
             folder = Path(self._start["init_from"])
             model = load(folder)
@@ -88,7 +89,7 @@ class WarmStart(Origin):
             if len(parts.valid) == 0:
                 keep_choices(trainer.method, model.method)
             wish = self._start["wish"] if "wish" in self._start else _read_result(folder).get("wish", {})
-            self._recorded = {"init_from": str(folder), "beta": model.beta, "wish": wish, **carried.as_dict()}
+            self._recorded = {"init_from": str(folder), **model.setting, "wish": wish, **carried.as_dict()}
         wish = self._recorded["wish"]
         self.wish = Wish(**wish) if wish and len(parts.valid) else None
         return self._recorded

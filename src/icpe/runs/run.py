@@ -184,7 +184,7 @@ class Run:
             "seed": self.config.seed,
             "steps": position.step,
             "best_step": position.best_step if position.validated else position.step,
-            "beta": model.beta,
+            **model.setting,
             **about,
             **{name: without_nan(found.values) for name, found in measured.items()},
             **({} if front is None else {"front": front_summary(front)}),

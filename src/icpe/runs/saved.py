@@ -121,7 +121,7 @@ def evaluate_run(
     lengths = depths or run.config.depths
     check_lengths(lengths, len(run.parts.train.items))
     measured = (measure_with_bias if bias else measure)(model, run.parts, lengths)
-    return {**run.result, "beta": model.beta, **measured}
+    return {**_without_setting(run.result), **model.setting, **measured}
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,17 +133,19 @@ class Dialled:
         wish: what was asked for.
         front: the front on the validation part.
         metrics: metrics on the validation and the test part at the chosen setting.
+        unboosted: the front without the boost, if there is a boost.
     """
 
     model: Model
     wish: Wish
     front: Front
     metrics: dict[str, dict[str, float | None]]
+    unboosted: Front | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, in the form that ``icpe dial --json`` prints."""
         rows = [{"setting": {SETTING: row.pop(SETTING)}, **row} for row in self.front.table.iter_rows(named=True)]
-        return {"setting": {SETTING: self.model.beta}, "wish": self.wish.as_dict(), "front": rows, **self.metrics}
+        return {"setting": self.model.setting, "wish": self.wish.as_dict(), "front": rows, **self.metrics}
 
 
 def dial_run(
@@ -173,19 +175,27 @@ def dial_run(
         model, parts = run.model, run.parts
         if len(parts.valid) == 0:
             raise DataError(f"{folder} has no validation part, on which the dial is measured; train with --valid FILE")
-        measured_before = model.has_front
-        front = model.front(None if measured_before else parts.valid)
         wish = Wish(beta=model.beta) if wish is None else wish
-        model = model.dial(**wish.as_dict())
+        if wish.beta is None:
+            model = model.adjusted(boost=None)  # a wish without a boost is a wish for none
+        measured_before, unboosted = model.has_front, None
+        front = model.front(None if measured_before else parts.valid)
+        model = model.dial(parts.valid, **wish.as_dict())
+        if model.boost and wish.boost:
+            measured_before, unboosted, front = False, front, model.front()
         found = evaluations(model, parts, run.config.depths, per_user=save)
         metrics = {name: without_nan(one.values) for name, one in found.items()}
         if save:
-            result = {**run.result, "beta": model.beta, "wish": wish.as_dict(), **metrics}
+            result = {**_without_setting(run.result), **model.setting, "wish": wish.as_dict(), **metrics}
             writers: dict[str, Writer] = {SETTINGS: settings_writer(model), RESULT: text_writer(as_json(result))}
             if "test" in found and (users := found["test"].per_user) is not None:
                 writers[PER_USER] = users.write_parquet
             _write_choice(folder, writers, model, parts, measured_before)
-    return Dialled(model, wish, front, metrics)
+    return Dialled(model, wish, front, metrics, unboosted)
+
+
+def _without_setting(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name not in ("beta", "boost")}
 
 
 def _write_choice(folder: Path, writers: dict[str, Writer], model: Model, parts: Parts, has_front: bool) -> None:

@@ -163,6 +163,7 @@ def describe(served: ServedModel, shelf: Shelf) -> dict[str, Any]:
         "users": len(model.log.users),
         "items": len(model.log.items),
         "beta": model.beta,
+        "boost": model.boost,
         "share": shelf.share_of(served.name),
         "default": served.name == shelf.default,
         "has_front": model.has_front,

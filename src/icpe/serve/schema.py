@@ -130,6 +130,7 @@ class ModelInfo(BaseModel):
     users: int
     items: int
     beta: float
+    boost: float = Field(description="What every list of this model adds to the scores of niche items.")
     share: float = Field(description="Share of the users whom this model answers.")
     default: bool
     has_front: bool

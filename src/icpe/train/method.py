@@ -41,6 +41,15 @@ class MethodSettings(Settings):
         ranking=True,
     )
 
+    boost: float | None = setting(
+        None,
+        "The boost: what ranking adds to the scores of all niche items alike, in the unit of the training score. "
+        "Default: none. `icpe dial --boost` finds it for a wish.",
+        least=0.0,
+        most=1e6,
+        ranking=True,
+    )
+
     def completed(self, backbone: Backbone) -> Self:
         """Return the settings with the values filled in that depend on the backbone."""
         return self if self.reg is not None else self.replace(reg=backbone.default_reg)

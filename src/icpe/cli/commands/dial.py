@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     help="Take the best NDCG on the validation part as it is (traffic), or with all items counted alike (balanced).",
 )
 @click.option("--beta", type=float, help="Take this setting.")
+@click.option(
+    "--boost",
+    is_flag=True,
+    help="Meet --niche-share or --keep at the least loss of NDCG, by also raising all niche items alike.",
+)
 @click.option("--save", is_flag=True, help="Keep the setting in the run, so that recommend and report use it.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the front into this .svg, .png or .pdf file.")
 @run_data_option
@@ -47,13 +52,14 @@ def dial(
 
     The dial says how much of the pull of popularity ranking puts back. Turning it needs no training. All settings are
     measured and chosen on the validation part; the test part shows what the choice achieves on data that had no part
-    in it. Without a wish, the setting stays as it is.
+    in it. Without a wish, the setting stays as it is. With --boost, a niche share costs less NDCG, and its places go to
+    fewer different niche items.
 
     Example: icpe dial run --niche-share 0.4 --save
     """
     from icpe.cli.front_text import as_table
     from icpe.errors import ConfigError
-    from icpe.report.front_sentences import describe_choice
+    from icpe.report.front_sentences import describe_boost, describe_choice, hint_at_boost
     from icpe.runs.saved import dial_run
 
     given = _wish(wish)
@@ -75,6 +81,10 @@ def dial(
     click.echo(as_table(found.front, found.model.beta))
     click.echo()
     echo_paragraph(describe_choice(found.front, found.model.beta))
+    if found.unboosted is not None:
+        echo_paragraph(describe_boost(found.front.at(found.model.beta), found.model.boost, found.unboosted))
+    elif given is not None and (hint := hint_at_boost(given.niche_share, found.front)):
+        echo_paragraph(hint)
     if "test" in found.metrics:
         click.echo(f"On the test part: {_summary(found.metrics['test'])}.")
     if save:
@@ -90,14 +100,17 @@ def _wish(values: dict[str, Any]) -> "Wish | None":
     from icpe.errors import ConfigError
     from icpe.recommender.dial import Wish
 
+    boost = values.pop("boost")
     given = {name: value for name, value in values.items() if value is not None}
     flags = [f"--{name.replace('_', '-')}" for name in given]
     if len(given) > 1:
         raise ConfigError(f"{' and '.join(flags)} are different wishes; give only one of them")
+    if boost and not given.keys() & {"niche_share", "keep"}:
+        raise ConfigError("--boost helps to meet --niche-share or --keep; add one of them")
     if not given:
         return None
     try:
-        return Wish(**given)
+        return Wish(**given, boost=boost)
     except ConfigError as error:
         (name,) = given
         raise ConfigError(str(error).replace(name, flags[0], 1)) from None
