@@ -73,6 +73,18 @@ def test_a_comparison(icpe, log_file):
     assert before.filter(pl.col("label") == "Popularity").equals(after)
 
 
+def test_short_trainings_and_earlier_runs_are_named(icpe, log_file):
+    short = [*SMALL, "--seeds", "1", "-o", "cmp"]
+    out = icpe("compare", log_file, "--methods", "normal,macr,popularity", *short)[1]
+    warning = "2 of 2 runs were still improving at the last validation (Normal, MACR)"
+    assert warning in out
+    assert warning in Path("cmp/report.html").read_text()
+    assert "earlier run" not in out
+    out = icpe("compare", log_file, "--methods", "normal", *short)[1]
+    assert "1 of 1 runs was still improving" in out
+    assert "cmp also holds 2 earlier runs that this command does not name, such as macr-mf-0" in out
+
+
 def test_a_report_that_cannot_be_made_costs_nothing_else(icpe, log_file, monkeypatch):
     command = ["compare", log_file, "--methods", "popularity", "--seeds", "1", "-o"]
     with monkeypatch.context() as patch:

@@ -162,8 +162,19 @@ def test_a_run_of_an_earlier_version_is_measured_when_asked(icpe, copy):
     assert (copy / "front_test.parquet").exists()
 
 
+def test_the_front_on_the_test_part_has_the_chosen_setting(icpe, copy):
+    for words in ([], ["--niche-share", 0.55, "--save"]):
+        found = as_json(icpe, "dial", copy, *words)
+        front = pl.read_parquet(copy / "front_test.parquet")
+        chosen = front.filter(pl.col("beta") == found["setting"]["beta"])
+        measured = {name: found["test"][f"{name}@20"] for name in ("ndcg", "recall", "apt", "coverage")}
+        assert chosen.select(*measured).row(0, named=True) == pytest.approx(measured)
+
+
 def test_a_picture_of_the_front(icpe, runs, tmp_path):
-    assert icpe("dial", runs / "icpe", "--plot", tmp_path / "front.svg")[0] == 0
+    code, out, _ = icpe("dial", runs / "icpe", "--plot", tmp_path / "front.svg")
+    assert code == 0
+    assert f"The front is drawn in {tmp_path / 'front.svg'}." in out
     assert "places for niche items" in (tmp_path / "front.svg").read_text()
 
 

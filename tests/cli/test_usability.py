@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -78,6 +79,43 @@ def test_a_run_that_still_improves_says_so(icpe, log_file):
     assert result["best_step"] < result["steps"]
     assert "still improving" not in out
     assert "still improving" not in icpe("train", log_file, "--method", "popularity", "-o", "popularity")[1]
+
+
+def test_the_size_of_the_training_part_is_printed(icpe, log_file):
+    out = icpe("train", log_file, *QUICK, "-o", "run")[1]
+    counts = json.loads(Path("run/split.json").read_text())["counts"]["train"]
+    assert f"Trained on {counts['users']:,} users, {counts['items']:,} items" in out
+
+
+def test_nothing_is_written_over_files_of_something_else(icpe, log_file):
+    assert icpe("data", "make", "--users", "90", "--items", "70", "--interactions", "1500", "-o", "world")[0] == 0
+    assert icpe("train", log_file, *QUICK, "-o", "run")[0] == 0
+    before = {path: path.read_bytes() for path in [*Path("world").iterdir(), *Path("run").glob("*.*")]}
+    for words, written in (
+        (["train", log_file, *QUICK, "-o", "world"], "a run would overwrite items.parquet, users.parquet"),
+        (["train", log_file, *QUICK, "-o", "world", "--force"], "a run would overwrite items.parquet, users.parquet"),
+        (["data", "make", "-o", "run", "--force"], "a world would overwrite items.parquet, users.parquet"),
+    ):
+        code, out, err = icpe(*words)
+        assert (code, out) == (2, "")
+        assert written in err
+        assert "choose a new or an empty folder" in err
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_run_that_left_nothing_does_not_block_the_next(icpe, log_file):
+    assert icpe("train", log_file, *QUICK, "-o", "whole")[0] == 0
+    Path("run").mkdir()
+    for name in ("config.toml", "split.json", "metrics.jsonl"):  # what a run has before its first checkpoint
+        shutil.copy(f"whole/{name}", f"run/{name}")
+    assert icpe("train", log_file, *QUICK, "-o", "run")[0] == 0
+    assert "holds a run already" in icpe("train", log_file, *QUICK, "-o", "run")[2]
+
+
+def test_a_resumed_run_that_does_not_exist_says_so(icpe, log_file):
+    code, _, err = icpe("train", log_file, *QUICK, "-o", "new", "--resume")
+    assert (code, err) == (0, "new holds no run yet, so this is a new one.\n")
+    assert icpe("train", log_file, *QUICK, "-o", "new", "--resume")[2] == ""
 
 
 def test_a_run_without_held_out_parts_says_so(icpe):

@@ -52,6 +52,10 @@ def test_the_headline_without_tests_baseline_or_subject():
     better = replace(ICPE, means={**ICPE.means, "recall@20": 0.3})
     assert headline(ResultTable(METRICS, [NORMAL, better]), None, None) == ("ICPE has the best Recall@20 on MF.", "")
     assert headline(ResultTable(METRICS, []), None, None) == ("Nothing was measured yet.", "")
+    floor = row("Popularity", "popularity", [0.4, 0.4, 0.1, 0.3, 0.1])
+    assert headline(ResultTable(METRICS, [NORMAL, floor]), None, None)[0] == (
+        "Normal has the best Recall@20 on MF of all trained methods, but Popularity has more."
+    )
 
 
 def test_the_page_holds_the_table_the_failures_and_how_to_make_it_again(comparison, grid):

@@ -56,7 +56,7 @@ def _evaluate_given(recommendations: Any, parts: Parts, n: Sequence[int], per_us
 
 
 def front_on_test(model: Model, parts: Parts) -> Front:
-    """Return accuracy and exposure on the test part at the settings of the model's front.
+    """Return accuracy and exposure on the test part at the settings of the model's front, and at the model's own.
 
     It is for reports. Settings are chosen on the validation part, which is what :meth:`Model.front` measures.
     """
@@ -65,7 +65,8 @@ def front_on_test(model: Model, parts: Parts) -> Front:
     with torch.no_grad():
         scores = ranking_scores(model.method, model.log)
     direction = dial_direction(model.method, model.log)
-    return meter.front(scores, direction, front[SETTING].tolist(), hidden_for("test", parts.train, parts.valid))
+    settings = [*front[SETTING].tolist(), model.beta]
+    return meter.front(scores, direction, settings, hidden_for("test", parts.train, parts.valid))
 
 
 def evaluate_part(

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import polars as pl
+
 from icpe.compare.names import BASELINES, backbone_name, higher_is_better, metric_column
 from icpe.compare.significance import Comparison, ResultRow
 from icpe.compare.tables import ResultTable
@@ -74,8 +76,30 @@ def _winners(rows: Sequence[ResultRow]) -> str:
         metric = next((name for row in here for name in row.means if row.means[name] is not None), None)
         if metric is not None:
             best = max((row for row in here if row.means[metric] is not None), key=lambda row: row.means[metric] or 0)
-            sentences.append(f"{best.label} has the best {_name(metric)} on {backbone_name(backbone)}")
+            sentence = f"{best.label} has the best {_name(metric)} on {backbone_name(backbone)}"
+            floors = [row for row in rows if row.method in BASELINES and row.backbone == backbone]
+            above = [row.label for row in floors if (row.means[metric] or 0) > (best.means[metric] or 0)]
+            sentences.append(
+                f"{sentence} of all trained methods, but {' and '.join(above)} has more" if above else sentence
+            )
     return f"{'; '.join(sentences)}." if sentences else "Nothing was measured yet."
+
+
+def undertrained(results: pl.DataFrame) -> str:
+    """Return a warning that names the methods with runs whose last validation was the best one, or "".
+
+    Args:
+        results: one row for each run, as :attr:`icpe.compare.grid.Grid.results` has them.
+    """
+    validated = results.filter(pl.col("valid_ndcg@20").is_not_null(), pl.col("steps") > 0)
+    rising = validated.filter(pl.col("best_step") == pl.col("steps"))
+    if rising.is_empty():
+        return ""
+    methods, verb = ", ".join(rising["label"].unique(maintain_order=True)), "was" if len(rising) == 1 else "were"
+    return (
+        f"{len(rising)} of {len(validated)} runs {verb} still improving at the last validation ({methods}). Longer "
+        "trainings (--train.epochs) may change the order."
+    )
 
 
 def _name(metric: str) -> str:

@@ -34,10 +34,10 @@ def describe_choice(front: "Front", beta: float, part: str = "validation") -> st
         f"{percent(here['apt'])} of the places for niche items."
     )
     if here["ndcg"] < front["ndcg"][best] * 0.995:
-        gain = front["ndcg"][best] / max(here["ndcg"], 1e-12) - 1
         found += (
-            f" The best NDCG is {percent(gain)} higher, at beta {front['beta'][best]:g} with "
-            f"{percent(front['apt'][best])} of the places."
+            f" This keeps {percent(here['ndcg'] / front['ndcg'][best])} of the best NDCG, "
+            f"{number(front['ndcg'][best])} at beta {front['beta'][best]:g} with {percent(front['apt'][best])} of the "
+            "places."
         )
     prices = []
     for share in _SHARES:

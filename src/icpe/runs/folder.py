@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from icpe.errors import ConfigError, DataError, IcpeError
-from icpe.files import lock_folder, remove_leftovers, write_together
+from icpe.files import MANIFEST, lock_folder, refuse_others, remove_leftovers, write_together
 from icpe.files.atomic import Writer, as_json, disk_errors, text_writer
 from icpe.files.manifest import file_entry
-from icpe.recommender.saved_log import FRONT, SETTINGS
+from icpe.recommender.saved_log import FRONT, ID_TABLES, PARAMETERS, SETTINGS, VECTORS
 from icpe.runs.earlier_versions import upgraded
 from icpe.runs.measure import without_nan
 from icpe.shards import first, wait
@@ -24,6 +24,7 @@ SPLIT, PER_USER, TEST_FRONT = "split.json", "per_user.parquet", "front_test.parq
 LIVE = "live"  # the refit on all parts, a run folder of its own
 RECORDS = (CONFIG, SPLIT, CURVE, RESULT)  # what a finished run consists of besides its model
 _RESULTS = (RESULT, PER_USER, FRONT, TEST_FRONT)
+_WRITTEN = (*RECORDS, *_RESULTS, SETTINGS, PARAMETERS, VECTORS, *ID_TABLES, MANIFEST)
 
 
 class RunFolder:
@@ -52,8 +53,15 @@ class RunFolder:
             yield
 
     def refuse_existing(self, resume: bool, force: bool) -> None:
-        """Raise a ConfigError if the folder contains a run and neither resume nor force is set."""
-        if first() and (self.path / CONFIG).exists() and not (resume or force):
+        """Raise a ConfigError if the folder contains other files, or a run and neither resume nor force is set.
+
+        A run that has failed or was killed before its first checkpoint has left nothing to keep.
+        """
+        if not first():
+            return
+        refuse_others(self.path, _WRITTEN, CONFIG, "a run")
+        begun = self.has_checkpoint or any((self.path / name).exists() for name in (RESULT, SETTINGS))
+        if begun and (self.path / CONFIG).exists() and not (resume or force):
             raise ConfigError(
                 f"{self.path} holds a run already; go on with --resume, replace it with --force, "
                 "or choose another folder"

@@ -202,6 +202,6 @@ def _write_choice(folder: Path, writers: dict[str, Writer], model: Model, parts:
     """Write the changed files of a run. A run of an earlier version gets the files that it lacks, too."""
     if not (folder / MANIFEST).exists() or not has_front:
         writers = {**model_writers(model), **writers}
-    if not has_front and len(parts.test):
+    if len(parts.test):  # it has the chosen setting, too
         writers[TEST_FRONT] = front_on_test(model, parts).as_frame().write_parquet
     write_together(folder, writers)

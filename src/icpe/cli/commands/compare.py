@@ -16,6 +16,7 @@ from icpe.cli.compare_progress import comparison_progress
 from icpe.cli.dotted import DottedCommand
 from icpe.cli.options import (
     data_argument,
+    echo_paragraph,
     goal_options,
     json_option,
     print_json,
@@ -80,6 +81,7 @@ def compare(
     """
     from icpe.compare.bias import with_bias, write_bias_table
     from icpe.compare.grid import run_grid
+    from icpe.report.comparison_sentences import undertrained
 
     rows, found = _cells(dotted, methods, backbones, cells, only, flags)
     numbers = parse_seeds(seeds) if seeds is not None else found or list(range(5))
@@ -107,6 +109,10 @@ def compare(
         print_json(_as_json(grid, subject))
     else:
         click.echo(_as_text(grid, subject))
+        for note in (undertrained(grid.results), _left_out(grid)):
+            if note:
+                click.echo()
+                echo_paragraph(note)
     return 1 if grid.failures else 0
 
 
@@ -213,6 +219,21 @@ def _as_text(grid: "Grid", subject: str) -> str:
     further = "fronts.md, " * bool(fronts) + "bias.md, " * bool(bias)
     files = f"{page}table.md, table.tex, {further}differences.md, results.parquet"
     return "\n".join([*tables, f"Saved in {grid.folder}: {files}"])
+
+
+def _left_out(grid: "Grid") -> str:
+    """Return a sentence about earlier runs in the folder that the tables do not show, or ""."""
+    from icpe.runs.folder import RESULT
+
+    shown = {grid.run_folder(cell, seed) for cell in grid.cells for seed in grid.seeds}
+    earlier = [path.parent for path in sorted(grid.folder.glob(f"runs/*/{RESULT}")) if path.parent not in shown]
+    if not earlier:
+        return ""
+    runs = "1 earlier run" if len(earlier) == 1 else f"{len(earlier)} earlier runs"
+    return (
+        f"{grid.folder} also holds {runs} that this command does not name, such as {earlier[0].name}. The tables leave "
+        "them out; name them too, or compare in another folder."
+    )
 
 
 def _as_json(grid: "Grid", subject: str) -> dict[str, Any]:

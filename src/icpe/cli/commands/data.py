@@ -122,7 +122,9 @@ def make(users: int, items: int, interactions: int, seed: int, output: Path, for
     from icpe.cli.progress import progress_bar
     from icpe.data import make_world
     from icpe.errors import ConfigError
+    from icpe.files import refuse_others
 
+    refuse_others(output, ("items.parquet", "users.parquet"), "log.parquet", "a world")
     if (output / "log.parquet").exists() and not force:
         raise ConfigError(f"{output} already holds a world; choose another folder, or replace it with --force")
     with progress_bar("interactions") as progress:

@@ -78,6 +78,8 @@ def dial(
     if as_json:
         print_json(found.as_dict())
         return
+    if plot is not None:
+        click.echo(f"The front is drawn in {plot}.\n")
     click.echo(as_table(found.front, found.model.beta))
     click.echo()
     echo_paragraph(describe_choice(found.front, found.model.beta))

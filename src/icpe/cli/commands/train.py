@@ -80,7 +80,8 @@ def train(
     from icpe.cli._declared import check_flags
     from icpe.cli.progress import TrainingProgress, progress_bar
     from icpe.errors import ConfigError
-    from icpe.runs.folder import LIVE
+    from icpe.files import read_json
+    from icpe.runs.folder import LIVE, SPLIT
     from icpe.runs.live import refit_run
     from icpe.runs.run import Run
     from icpe.runs.together import agreed_folder
@@ -95,6 +96,7 @@ def train(
     begun = output if resume else None
     config = check_flags(dotted, nightly_config(dotted, init_from, begun, **flags))
     folder = output or agreed_folder(free_folder(config))
+    _note_new_run(folder, resume)
     try:
         with progress_bar(str(folder)) as report:
             progress = TrainingProgress(report)
@@ -111,6 +113,8 @@ def train(
         print_json({**result, "folder": str(folder)})
         return
     click.echo(as_text(result))
+    counts = read_json(folder / SPLIT)["counts"]["train"]
+    click.echo("\nTrained on {users:,} users, {items:,} items and {interactions:,} interactions.".format(**counts))
     click.echo("".join(f"\n{line}" for line in _origin_lines(result)), nl=False)
     _print_choice(folder, result["beta"], by_hand=config.expanded().method.get("beta") is not None)
     if still_improving(result):
@@ -120,6 +124,15 @@ def train(
     if refit:
         epochs = result["live"]["refit"]["epochs"]
         click.echo(f"The model that goes live is {folder / LIVE}, trained on all parts for {epochs:.1f} epochs.")
+
+
+def _note_new_run(folder: Path, resume: bool) -> None:
+    """Say that there is nothing to resume, because the name of the folder may be a mistake."""
+    from icpe.runs.folder import CONFIG
+    from icpe.shards import first
+
+    if resume and first() and not (folder / CONFIG).exists():
+        click.echo(f"{folder} holds no run yet, so this is a new one.", err=True)
 
 
 def _origin_lines(result: dict[str, Any]) -> list[str]:

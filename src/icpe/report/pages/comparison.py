@@ -46,6 +46,7 @@ def comparison_report(grid: Grid, path: Path | str, subject: str | None = "icpe"
         "fronts": _front_cards(grid),
         "table": results.table() if results.rows else None,
         "failures": _failures(grid),
+        "undertrained": comparison_sentences.undertrained(grid.results),
     }
     if results.rows:
         content |= _trade_off(grid, results) | _single_run_content(runs, users) | _provenance(grid)
