@@ -112,6 +112,8 @@ class Backbone(nn.Module, ABC):
 
         Override it if some representations are cheaper to compute than all of them.
         """
+        z_user: Tensor
+        z_item: Tensor
         if self.trains_rows and current() is not None:  # asking the other processes for all rows would take long
             (z_user,), (z_item,) = self.row_tables()
         else:
