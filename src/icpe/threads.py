@@ -108,6 +108,38 @@ def run_parts(work: Callable[..., Result], parts: Sequence[tuple[Any, ...]]) -> 
     return results
 
 
+def beforehand(works: Sequence[Callable[[], Result]]) -> Iterator[Result]:
+    """Yield the results of functions that must be called one after the other, for example because they draw numbers.
+
+    Another thread calls them from now on, so that the calling thread can do something else until it takes a result. If
+    no thread has begun by then, the calling thread does the work itself.
+    """
+    if count() < 2 or _busy():
+        return (work() for work in works)
+    made: SimpleQueue[tuple[Result] | BaseException] = SimpleQueue()
+
+    def make() -> None:
+        try:
+            for work in works:
+                made.put((work(),))
+        except BaseException as error:
+            made.put(error)
+
+    errand = _send(make)
+
+    def results() -> Iterator[Result]:
+        if errand.take_back():
+            yield from (work() for work in works)
+            return
+        for _ in works:
+            found = made.get()
+            if isinstance(found, BaseException):
+                raise found
+            yield found[0]
+
+    return results()
+
+
 class _Errand:
     """Work for another thread, unless it is wanted before that thread begins. A future takes several times as long."""
 
@@ -128,11 +160,16 @@ class _Errand:
             self._work = None  # it refers to arrays
             self._ended.release()
 
+    def take_back(self) -> bool:
+        """Return whether the work has not begun, and will not any more."""
+        taken = self._begun.acquire(blocking=False)
+        if taken:
+            self._work = None
+        return taken
+
     def result(self) -> BaseException | None:
         """Return the error of the work at its end. Work that has not begun is taken back."""
-        if self._begun.acquire(blocking=False):
-            self._work = None
-        else:
+        if not self.take_back():
             self._ended.acquire()
         return self._error
 

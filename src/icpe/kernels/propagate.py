@@ -119,7 +119,8 @@ def _share_out(
 
 def _equal_parts(starts: IntArray, first: int, last: int, parts: int) -> list[tuple[int, int]]:
     """Ranges of rows with about the same number of entries, because the rows of popular items are long."""
-    inner = np.searchsorted(starts, np.linspace(int(starts[first]), int(starts[last]), parts + 1)[1:-1])
+    wanted = np.linspace(int(starts[first]), int(starts[last]), parts + 1)[1:-1]
+    inner = np.searchsorted(starts, wanted.astype(starts.dtype))  # with another type, NumPy would convert all starts
     bounds = np.unique(np.concatenate([[first], inner.clip(first, last), [last]])).tolist()
     return list(pairwise(bounds))
 

@@ -54,5 +54,5 @@ def sum_without_own(terms: Tensor, user: Tensor, own: Tensor) -> Tensor:
         [5.0, 3.0]
     """
     # torch converts the whole matrix first, so a part at a time takes less memory and half the time.
-    sums = torch.cat([part.sum(1, dtype=torch.float64) for part in terms.split(_ROWS)])
+    sums = torch.cat([part.sum(1, dtype=torch.float64) for part in torch.split(terms, _ROWS)])
     return (sums[user] - own.double()).clamp_min(0)
