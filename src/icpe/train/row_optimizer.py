@@ -234,7 +234,7 @@ class RowAdam(RowOptimizer):
         """Return the arguments of the kernel for each part of copying up-to-date rows to ``out`` [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         shared = (*state, rows, out, table.earlier, begin, self.now, self._series, self.lr, self._eps)
-        owners = len(stretches(len(rows)))
+        owners = (len(stretches(len(rows))) + 1) // 2  # few, because each of them looks through all rows
         return [(*shared, owner, owners) for owner in range(owners)]
 
     def parts(self, table: RowTable, rows: IntArray, grads: FloatArray) -> list[tuple[Any, ...]]:
