@@ -1,7 +1,8 @@
 """Several threads share the work, and the results do not depend on their number."""
 
 import os
-from threading import Barrier, get_ident
+from functools import partial
+from threading import Barrier, Event, get_ident
 
 import pytest
 
@@ -97,3 +98,58 @@ def test_errors_of_a_part_arrive(number, wrong):
         with pytest.raises(KeyError, match=str(wrong)):
             list(threads.in_order(fail, range(10), most=9))
         assert threads.run_parts(abs, [(-1,), (-2,)]) == [1, 2]
+
+
+def test_nobody_waits_for_a_thread_that_works_for_somebody_else():
+    begun, end = Event(), Event()
+
+    def hold():
+        begun.set()
+        end.wait(60)
+        return get_ident()
+
+    with threads.use(2):
+        held = threads.beforehand([hold])
+        begun.wait(60)
+        mine = threads.run_parts(lambda part: get_ident(), [(part,) for part in range(4)])
+        end.set()
+        assert set(mine) == {get_ident()} != {next(held)}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_work_beforehand_keeps_its_order(number):
+    drawn = []
+
+    def draw(one):
+        drawn.append(one)
+        return -one
+
+    with threads.use(number):
+        made = threads.beforehand([partial(draw, one) for one in range(20)])
+        assert [next(made) for _ in range(20)] == [-one for one in range(20)]
+        assert next(made, None) is None
+    assert drawn == list(range(20))
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_errors_of_work_beforehand_arrive(number):
+    with threads.use(number):
+        made = threads.beforehand([partial(divmod, 7, divisor) for divisor in (2, 0, 3)])
+        assert next(made) == (3, 1)
+        with pytest.raises(ZeroDivisionError):
+            next(made)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # Python 3.12
+def test_a_fork_has_threads_of_its_own():
+    with threads.use(2):
+        threads.run_parts(abs, [(-1,), (-2,)])
+        child = os.fork()
+        if not child:
+            together = Barrier(2, timeout=10)
+            try:
+                os._exit(len(threads.run_parts(lambda part: together.wait(), [(0,), (1,)])) - 2)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0

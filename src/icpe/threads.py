@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import count as numbers
 from itertools import islice
-from threading import Lock, local
+from queue import SimpleQueue
+from threading import Lock, Thread, local
 from typing import Any, TypeVar
 
 from icpe.errors import ConfigError
@@ -86,26 +87,124 @@ def run_parts(work: Callable[..., Result], parts: Sequence[tuple[Any, ...]]) -> 
     The calling thread works too and does not wait for threads that have not begun, so that work is never slower beside
     other programs that keep the other cores busy. An error of a part is raised after the last part has ended.
     """
-    helpers = min(count(), len(parts)) - 1
-    if helpers < 1 or _busy():
+    others = min(count(), len(parts)) - 1
+    if others < 1 or _busy():
         return [work(*part) for part in parts]
     results: list[Any] = [None] * len(parts)
     turn = numbers()
 
     def take_turns() -> None:
-        with _working():
-            while (place := next(turn)) < len(parts):
-                results[place] = work(*parts[place])
+        while (place := next(turn)) < len(parts):
+            results[place] = work(*parts[place])
 
-    others = [_pool(count()).submit(take_turns) for _ in range(helpers)]
+    errands = [_send(take_turns) for _ in range(others)]
     try:
-        take_turns()
+        with _working():
+            take_turns()
     finally:
-        begun = [other for other in others if not other.cancel()]
-        wait(begun)
-    for other in begun:
-        other.result()
+        errors = [error for errand in errands if (error := errand.result()) is not None]
+    for error in errors:
+        raise error
     return results
+
+
+def beforehand(works: Sequence[Callable[[], Result]]) -> Iterator[Result]:
+    """Yield the results of functions that must be called one after the other, for example because they draw numbers.
+
+    Another thread calls them from now on, so that the calling thread can do something else until it takes a result. If
+    no thread has begun by then, the calling thread does the work itself.
+    """
+    if count() < 2 or _busy():
+        return (work() for work in works)
+    made: SimpleQueue[tuple[Result] | BaseException] = SimpleQueue()
+
+    def make() -> None:
+        try:
+            for work in works:
+                made.put((work(),))
+        except BaseException as error:
+            made.put(error)
+
+    errand = _send(make)
+
+    def results() -> Iterator[Result]:
+        if errand.take_back():
+            yield from (work() for work in works)
+            return
+        for _ in works:
+            found = made.get()
+            if isinstance(found, BaseException):
+                raise found
+            yield found[0]
+
+    return results()
+
+
+class _Errand:
+    """Work for another thread, unless it is wanted before that thread begins. A future takes several times as long."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work: Callable[[], object] | None = work
+        self._begun, self._ended = Lock(), Lock()
+        self._ended.acquire()
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do the work, unless somebody has taken it back."""
+        if self._begun.acquire(blocking=False):
+            assert self._work is not None
+            try:
+                self._work()
+            except BaseException as error:
+                self._error = error
+            self._work = None  # it refers to arrays
+            self._ended.release()
+
+    def take_back(self) -> bool:
+        """Return whether the work has not begun, and will not any more."""
+        taken = self._begun.acquire(blocking=False)
+        if taken:
+            self._work = None
+        return taken
+
+    def result(self) -> BaseException | None:
+        """Return the error of the work at its end. Work that has not begun is taken back."""
+        if not self.take_back():
+            self._ended.acquire()
+        return self._error
+
+
+class _Others:
+    """The threads that wait for errands, as many as were needed at the same time."""
+
+    def __init__(self) -> None:
+        self.errands: SimpleQueue[_Errand] = SimpleQueue()
+        self._lock, self._number = Lock(), 0
+
+    def grow(self, number: int) -> None:
+        """Start threads until there are ``number`` of them."""
+        with self._lock:
+            while self._number < number:
+                Thread(target=self._serve, name="icpe", daemon=True).start()
+                self._number += 1
+
+    def _serve(self) -> None:
+        _here.busy = True
+        while True:
+            self.errands.get().run()
+
+
+@cache
+def _others() -> _Others:
+    return _Others()
+
+
+def _send(work: Callable[[], object]) -> _Errand:
+    """Let another thread do some work as soon as it is free."""
+    errand = _Errand(work)
+    _others().grow(count() - 1)
+    _others().errands.put(errand)
+    return errand
 
 
 def in_order(work: Callable[[Part], Result], parts: Sequence[Part], most: int) -> Iterator[Result]:
@@ -200,7 +299,9 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+    # Threads do not survive a fork.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_others.cache_clear)
 
 
 def _busy() -> bool:

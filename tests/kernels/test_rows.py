@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from icpe.backbones.rows import RowParameter, read_through, take_rows
+from icpe.backbones.rows import RowParameter, read_through, take_all_rows, take_rows
 from icpe.train.row_optimizer import RowAdam, RowRMSprop, RowTable
 from icpe.train.small_optimizer import Adam, SmallOptimizer
 
@@ -156,3 +156,32 @@ def test_adam_has_the_bits_of_torch(fused):
         mine.step()
         assert all(map(torch.equal, theirs, ours))
     assert all(one.grad is None for one in ours)
+
+
+@pytest.mark.parametrize("kind", [RowAdam, RowRMSprop])
+@pytest.mark.parametrize("together", [True, False])
+def test_rows_of_two_tables_together(kind, together):
+    """They are those of each table, and so are the steps that their gradients take."""
+    asked, ends = [torch.tensor([1, 3, 3]), torch.tensor([[0, 5], [5, 2]])], []
+    for at_once in (False, True):
+        generator = torch.Generator().manual_seed(0)
+        parameters = [RowParameter(torch.randn(6, width, generator=generator)) for width in (2, 3)]
+        mine = kind(0.1)
+        tables = {parameter: RowTable(parameter, mine) for parameter in parameters}
+
+        def read_all(wanted, mine=mine, tables=tables):
+            return mine.take([(tables[parameter], rows) for parameter, rows in wanted])
+
+        pairs = list(zip(parameters, asked, strict=True))
+        readers = [(parameter, table.take) for parameter, table in tables.items()]
+        for _ in range(3):
+            with read_through(readers, read_all if together else None):
+                taken = take_all_rows(*pairs) if at_once else [take_rows(*pair) for pair in pairs]
+                sum(one.square().sum() for one in taken).backward()
+            mine.step(tables.values())
+        ends.append([one.detach() for one in (*taken, *parameters)])
+    assert all(torch.equal(one, two) for one, two in zip(*ends, strict=True))
+    plain = torch.eye(4)
+    mixed = take_all_rows((plain, torch.tensor([2])), (parameters[0], torch.tensor([0])))
+    assert torch.equal(mixed[0], plain[[2]])
+    assert torch.equal(mixed[1], parameters[0][:1])

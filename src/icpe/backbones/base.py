@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from icpe.backbones.rows import RowParameter, take_rows
+from icpe.backbones.rows import RowParameter, take_all_rows, take_rows
 from icpe.data.interactions import Interactions
 from icpe.errors import ConfigError, NotFittedError
 from icpe.ranking.tables import DotScores, PairScores, ScoreTable, to_numpy
@@ -112,11 +112,14 @@ class Backbone(nn.Module, ABC):
 
         Override it if some representations are cheaper to compute than all of them.
         """
+        z_user: Tensor
+        z_item: Tensor
         if self.trains_rows and current() is not None:  # asking the other processes for all rows would take long
-            (of_users,), (of_items,) = self.row_tables()
-            return take_rows(of_users, users), take_rows(of_items, items)
-        z_user, z_item = self.reps(rng)
-        return take_rows(z_user, users), take_rows(z_item, items)
+            (z_user,), (z_item,) = self.row_tables()
+        else:
+            z_user, z_item = self.reps(rng)
+        of_users, of_items = take_all_rows((z_user, users), (z_item, items))
+        return of_users, of_items
 
     @abstractmethod
     def interact(self, z_user: Tensor, z_item: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """Light graph convolution."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +15,7 @@ from icpe.backbones.rows import share_of, take_rows
 from icpe.backbones.shared_graph import Layout, SharedGraph, mean_of_layers, some_of_mean
 from icpe.data.interactions import Interactions
 from icpe.settings import setting
+from icpe.threads import beforehand
 
 
 class LightGCNSettings(TableSettings):
@@ -72,7 +75,8 @@ class LightGCN(DotBackbone):
             return self._shared_reps(self.graph)
         start = torch.cat((self.user_table, self.item_table))
         graph, masks = self._dropped(rng)
-        mean: Tensor = _MeanOfLayers.apply(start, graph, self.settings.layers, masks)  # type: ignore[no-untyped-call]
+        given = start, graph, self.settings.layers, None if masks is None else list(masks)
+        mean: Tensor = _MeanOfLayers.apply(*given)  # type: ignore[no-untyped-call]
         z_user, z_item = torch.tensor_split(mean, (self.users,))
         return z_user, z_item
 
@@ -97,16 +101,17 @@ class LightGCN(DotBackbone):
         nodes, place = torch.unique(torch.cat((users, items + self.users)), return_inverse=True)
         tables = self.user_table, self.item_table
         if isinstance(graph, SharedGraph):
-            some = some_of_mean(graph, *tables, nodes, self.settings.layers, masks)
+            some = some_of_mean(graph, *tables, nodes, self.settings.layers, None if masks is None else list(masks))
         else:
             some = _SomeOfMean.apply(*tables, nodes, graph, self.settings.layers, masks)  # type: ignore[no-untyped-call]
         z_user, z_item = functional.embedding(place, some).tensor_split((len(users),))
         return z_user, z_item
 
-    def _dropped(self, rng: torch.Generator | None) -> tuple[Graph, list[Tensor] | None]:
+    def _dropped(self, rng: torch.Generator | None) -> tuple[Graph, Iterator[Tensor] | None]:
         """Return the graph after node dropout, and the masks of the layers for message dropout or None."""
         like = self.user_table
-        graph, masks = self.graph.like(like), None
+        graph = self.graph.like(like)
+        masks: Iterator[Tensor] | None = None
         if self.training and self.settings.node_dropout:
             graph = graph.drop(self.settings.node_dropout, rng)
         if self.training and self.settings.message_dropout:
@@ -114,8 +119,9 @@ class LightGCN(DotBackbone):
             graph = graph.scaled(1 / (1 - self.settings.message_dropout))
             shape, keep = (graph.nodes, self.settings.dim), 1 - self.settings.message_dropout
             if isinstance(graph, SharedGraph):
-                return graph, graph.masks(self.settings.layers, keep, self.settings.dim, rng)
-            masks = [keep_mask(like.new_empty(()).expand(shape), keep, rng) for _ in range(self.settings.layers)]
+                return graph, iter(graph.masks(self.settings.layers, keep, self.settings.dim, rng))
+            drawing = partial(keep_mask, like.new_empty(()).expand(shape), keep, rng)
+            masks = beforehand([drawing] * self.settings.layers)
         return graph, masks
 
 
@@ -164,17 +170,23 @@ class _SomeOfMean(torch.autograd.Function):
         nodes: Tensor,
         graph: Graph,
         layers: int,
-        masks: list[Tensor] | None,
+        masks: Iterator[Tensor] | None,
     ) -> Tensor:
-        ctx.users, ctx.nodes, ctx.graph, ctx.layers, ctx.masks = len(users), nodes, graph, layers, masks
+        ctx.users, ctx.nodes, ctx.graph, ctx.layers, ctx.masks = len(users), nodes, graph, layers, []
         start = graph.stack(users, items)
         total, layer = start.index_select(0, nodes), start
-        for mask in [None] * (layers - 1) if masks is None else masks[:-1]:
-            layer = graph.times(layer, plus=start if masks is None else None, keep=mask)
-            if masks is not None:
-                total += layer.index_select(0, nodes)
+        for _ in range(layers - 1):
+            if masks is None:
+                layer = graph.times(layer, plus=start)
+                continue
+            ctx.masks.append(next(masks))
+            layer = graph.times(layer, keep=ctx.masks[-1])
+            total += layer.index_select(0, nodes)
         last = graph.rows_times(nodes, layer)
-        total += last if masks is None else last.mul_(masks[-1].index_select(0, nodes))
+        if masks is not None:
+            ctx.masks.append(next(masks))
+            last.mul_(ctx.masks[-1].index_select(0, nodes))
+        total += last
         return total.div_(layers + 1)
 
     @staticmethod

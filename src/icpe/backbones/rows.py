@@ -23,6 +23,7 @@ from torch.nn import functional
 from icpe.shards import Share
 
 Reader = Callable[[Tensor], Tensor]
+ReadAll = Callable[[Sequence[tuple["RowParameter", Tensor]]], list[Tensor]]
 
 
 class RowParameter(nn.Parameter):
@@ -31,10 +32,12 @@ class RowParameter(nn.Parameter):
     Attributes:
         reader: function int [...] → [..., dim] that :func:`take_rows` uses in place of plain indexing while a training
             step is under way, or None.
+        read_all: function that does the same for rows of several tables, or None.
         share: which rows of the table this parameter holds in a training on several processes, or None for all.
     """
 
     reader: Reader | None = None
+    read_all: ReadAll | None = None
     share: Share | None = None
 
 
@@ -56,6 +59,15 @@ def take_rows(table: Tensor, rows: Tensor) -> Tensor:
         return functional.embedding(rows, table)
     found: Tensor = _SharedRows.apply(table, rows, share)  # type: ignore[no-untyped-call]
     return found
+
+
+def take_all_rows(*wanted: tuple[Tensor, Tensor]) -> list[Tensor]:
+    """Return rows of several different tables, as :func:`take_rows` does. Threads wait for each other only once."""
+    tables = [(table, rows) for table, rows in wanted if isinstance(table, RowParameter)]
+    read_all = tables[0][0].read_all if tables else None
+    if read_all is None or any(table.read_all is not read_all for table, _ in tables) or len(tables) < len(wanted):
+        return [take_rows(table, rows) for table, rows in wanted]
+    return read_all(tables)
 
 
 def all_rows(table: Tensor) -> Tensor:
@@ -88,12 +100,17 @@ class _SharedRows(torch.autograd.Function):
 
 
 @contextmanager
-def read_through(readers: Sequence[tuple[RowParameter, Reader]]) -> Iterator[None]:
-    """Make :func:`take_rows` read the rows of these tables through functions for as long as the context lasts."""
+def read_through(readers: Sequence[tuple[RowParameter, Reader]], read_all: ReadAll | None = None) -> Iterator[None]:
+    """Make :func:`take_rows` read the rows of these tables through functions for as long as the context lasts.
+
+    Args:
+        readers: tables and their functions.
+        read_all: function that reads several of them, or None.
+    """
     for table, reader in readers:
-        table.reader = reader
+        table.reader, table.read_all = reader, read_all
     try:
         yield
     finally:
         for table, _ in readers:
-            table.reader = None
+            table.reader = table.read_all = None

@@ -119,8 +119,10 @@ def _share_out(
 
 def _equal_parts(starts: IntArray, first: int, last: int, parts: int) -> list[tuple[int, int]]:
     """Ranges of rows with about the same number of entries, because the rows of popular items are long."""
-    inner = np.searchsorted(starts, np.linspace(int(starts[first]), int(starts[last]), parts + 1)[1:-1])
-    bounds = np.unique(np.concatenate([[first], inner.clip(first, last), [last]])).tolist()
+    begin, end = int(starts[first]), int(starts[last])
+    # Of the type of the starts, because NumPy would otherwise convert all of them.
+    wanted = np.array([begin + (end - begin) * part // parts for part in range(1, parts)], starts.dtype)
+    bounds = sorted({first, *np.searchsorted(starts, wanted).clip(first, last).tolist(), last})
     return list(pairwise(bounds))
 
 

@@ -1,12 +1,14 @@
 """The optimiser of a method. It updates tables with sparse gradients row by row and all other parameters densely."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
 
-from icpe.backbones.rows import read_through, share_of
+from icpe.backbones.rows import RowParameter, read_through, share_of
 from icpe.errors import IcpeError
+from icpe.shards import current
 from icpe.train.method import TrainingMethod
 from icpe.train.pieces import Piece
 from icpe.train.row_optimizer import RowAdam, RowOptimizer, RowRMSprop, row_table
@@ -40,8 +42,13 @@ class Optimizer:
 
     def reading_rows(self) -> AbstractContextManager[None]:
         """Return a context in which ``take_rows`` reads up-to-date rows and this optimiser gets their gradients."""
-        tables = self._tables.values()
-        return read_through([(table.parameter, table.take) for table in tables if table.parameter.requires_grad])
+        tables = {id(one.parameter): one for one in self._tables.values() if one.parameter.requires_grad}
+
+        def read_all(wanted: Sequence[tuple[RowParameter, Tensor]]) -> list[Tensor]:
+            return self._rows.take([(tables[id(parameter)], rows) for parameter, rows in wanted])
+
+        readers = [(table.parameter, table.take) for table in tables.values()]
+        return read_through(readers, None if current() else read_all)  # processes ask each other table by table
 
     def step(self) -> None:
         """Take one step along the gradients of the last backward pass and clear them."""

@@ -7,7 +7,7 @@ brought up to date when it is read. RMSprop does not move such rows and only let
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,19 +49,25 @@ class RowTable:
 
     def take(self, rows: Tensor) -> Tensor:
         """Return an up-to-date copy of rows, int [...] → [..., dim]. The next step uses its gradient."""
-        codes: IntArray = rows.reshape(-1).numpy()
-        copy = self._fetch(codes).view(*rows.shape, self.parameter.shape[1]).requires_grad_(torch.is_grad_enabled())
-        self._taken.append((codes, copy))
-        return copy
+        return self._optimizer.take([(self, rows)])[0]
 
-    def _fetch(self, codes: IntArray) -> Tensor:
-        """Return an up-to-date copy of rows and record that they were read, int [n] → [n, dim]."""
+    def ask(self, codes: IntArray) -> tuple[Tensor, list[tuple[Any, ...]]]:
+        """Record that rows were read, int [n].
+
+        Returns:
+            An empty copy of the rows [n, dim], and the arguments of the optimiser's kernel for each part of filling it.
+        """
         copy = torch.empty(len(codes), self.parameter.shape[1], dtype=self.parameter.dtype)
         begin, self._places = self._places, self._places + len(codes)
         if self._places > len(self.earlier):
             self.earlier = np.concatenate([self.earlier[:begin], np.empty(2 * len(codes), np.int32)])
         record(codes, self.latest, self.earlier, begin)
-        self._optimizer.fetch(self, codes, copy.numpy(), begin)
+        return copy, self._optimizer.parts_of_copy(self, codes, copy.numpy(), begin)
+
+    def keep(self, codes: IntArray, copy: Tensor) -> Tensor:
+        """Return a filled copy of rows whose gradient the next step uses."""
+        copy.requires_grad_(torch.is_grad_enabled())
+        self._taken.append((codes, copy))
         return copy
 
     def release(self) -> tuple[IntArray, FloatArray] | None:
@@ -110,15 +116,12 @@ class SharedRowTable(RowTable):
         codes: IntArray = rows.reshape(-1).numpy()
         mine = self._share.own(codes)
         own = codes[mine] - self._share.first
-        self._fetch(own)
+        self._optimizer.copies([(self, own)])
         distinct, place = np.unique(codes, return_inverse=True)
         wanted = distinct[self._share.own(distinct)] - self._share.first
         found = self._share.spread(torch.from_numpy(self.array[wanted]), distinct)
-        copy = found[torch.from_numpy(place)].view(*rows.shape, found.shape[1])
-        copy.requires_grad_(torch.is_grad_enabled())
-        self._taken.append((own, copy))
         self._mine.append(mine)
-        return copy
+        return self.keep(own, found[torch.from_numpy(place)].view(*rows.shape, found.shape[1]))
 
     def _gradients(self) -> list[FloatArray]:
         """Return the gradients of the rows of this process."""
@@ -148,14 +151,30 @@ class RowOptimizer(ABC):
 
     moments: ClassVar[int]
     _kernel: ClassVar[Callable[..., None]]
+    _copy_kernel: ClassVar[Callable[..., None]]
 
     def __init__(self, lr: float) -> None:
         self.lr, self.now = lr, 0
 
+    def take(self, wanted: Sequence[tuple[RowTable, Tensor]]) -> list[Tensor]:
+        """Return what :meth:`RowTable.take` returns, for rows of several different tables of this process."""
+        codes: list[IntArray] = [rows.reshape(-1).numpy() for _, rows in wanted]
+        copies = self.copies([(table, mine) for (table, _), mine in zip(wanted, codes, strict=True)])
+        return [
+            table.keep(mine, copy.view(*rows.shape, copy.shape[1]))
+            for (table, rows), mine, copy in zip(wanted, codes, copies, strict=True)
+        ]
+
+    def copies(self, wanted: Sequence[tuple[RowTable, IntArray]]) -> list[Tensor]:
+        """Return up-to-date copies of rows and record that they were read, int [n] → [n, dim] for each table."""
+        asked = [table.ask(codes) for table, codes in wanted]
+        # The parts of all tables together, so that threads wait for each other only once.
+        run_parts(self._copy_kernel, [part for _, parts in asked for part in parts])
+        return [copy for copy, _ in asked]
+
     def step(self, tables: Iterable[RowTable]) -> None:
         """Take one step on the rows that were read since the last step."""
         self._begin_step()
-        # The parts of all tables together, so that threads wait for each other only once.
         read = [(table, found) for table in tables if (found := table.release()) is not None]
         run_parts(self._kernel, [part for table, (rows, grads) in read for part in self.parts(table, rows, grads)])
 
@@ -164,8 +183,11 @@ class RowOptimizer(ABC):
         self.now += 1
 
     @abstractmethod
-    def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy up-to-date rows to ``out`` [n, dim]. They were recorded as read at the positions from ``begin`` on."""
+    def parts_of_copy(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> list[tuple[Any, ...]]:
+        """Return the arguments of the kernel for each part of copying up-to-date rows to ``out`` [n, dim].
+
+        They were recorded as read at the positions from ``begin`` on.
+        """
 
     @abstractmethod
     def parts(self, table: RowTable, rows: IntArray, grads: FloatArray) -> list[tuple[Any, ...]]:
@@ -193,6 +215,7 @@ class RowAdam(RowOptimizer):
 
     moments = 2
     _kernel = staticmethod(adam_step)
+    _copy_kernel = staticmethod(adam_take)
 
     def __init__(self, lr: float) -> None:
         super().__init__(lr)
@@ -207,12 +230,12 @@ class RowAdam(RowOptimizer):
         correction = math.sqrt(1 - BETA2**self.now) / (1 - BETA1**self.now)
         self._series[max(0, self.now - _WINDOW) : self.now] += self._powers[-self.now :] * correction
 
-    def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy up-to-date rows to ``out`` [n, dim]. They were recorded as read at the positions from ``begin`` on."""
+    def parts_of_copy(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> list[tuple[Any, ...]]:
+        """Return the arguments of the kernel for each part of copying up-to-date rows to ``out`` [n, dim]."""
         state = (table.array, table.moments.numpy(), table.last.numpy())
         shared = (*state, rows, out, table.earlier, begin, self.now, self._series, self.lr, self._eps)
-        owners = len(stretches(len(rows)))
-        run_parts(adam_take, [(*shared, owner, owners) for owner in range(owners)])
+        owners = (len(stretches(len(rows))) + 1) // 2  # few, because each of them looks through all rows
+        return [(*shared, owner, owners) for owner in range(owners)]
 
     def parts(self, table: RowTable, rows: IntArray, grads: FloatArray) -> list[tuple[Any, ...]]:
         """Return the arguments of the kernel for each part of a step on rows with gradients [n, dim]."""
@@ -247,10 +270,11 @@ class RowRMSprop(RowOptimizer):
 
     moments = 1
     _kernel = staticmethod(rmsprop_step)
+    _copy_kernel = staticmethod(take)
 
-    def fetch(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> None:
-        """Copy rows to ``out`` [n, dim]. They are up to date, because rows without a gradient do not move."""
-        run_parts(take, [(table.array, rows, out, *part) for part in stretches(len(rows))])
+    def parts_of_copy(self, table: RowTable, rows: IntArray, out: FloatArray, begin: int) -> list[tuple[Any, ...]]:
+        """Return the arguments of the kernel; all rows are up to date, because those without a gradient do not move."""
+        return [(table.array, rows, out, *part) for part in stretches(len(rows))]
 
     def parts(self, table: RowTable, rows: IntArray, grads: FloatArray) -> list[tuple[Any, ...]]:
         """Return the arguments of the kernel for each part of a step on rows with gradients [n, dim]."""

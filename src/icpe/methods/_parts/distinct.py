@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+_ROWS = 64  # rows of a matrix that are summed at a time
+
 
 def distinct(codes: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """Return the distinct codes in ascending order, and the position of each code among them, int64 [...].
@@ -51,4 +53,6 @@ def sum_without_own(terms: Tensor, user: Tensor, own: Tensor) -> Tensor:
         >>> sum_without_own(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([0, 0]), torch.tensor([2.0, 4.0])).tolist()
         [5.0, 3.0]
     """
-    return (terms.sum(1, dtype=torch.float64)[user] - own.double()).clamp_min(0)
+    # torch converts the whole matrix first, so a part at a time takes less memory and half the time.
+    sums = torch.cat([part.sum(1, dtype=torch.float64) for part in torch.split(terms, _ROWS)])
+    return (sums[user] - own.double()).clamp_min(0)

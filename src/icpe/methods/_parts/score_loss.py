@@ -42,15 +42,18 @@ def loss_on_cosines(
         user, item = F.normalize(users, dim=-1), F.normalize(items, dim=-1)
         positive, negative = (user * item[:size]).sum(-1), user @ item[start:].T
         return loss_on_scores(positive, negative, of_scores) + rows_penalty(users, items, reg)
-    of_users, of_items = (Units(rows.detach().contiguous().numpy()) for rows in (users, items))
+    of_users, of_items = (Units(rows.detach().contiguous().numpy()).make(slice(None)) for rows in (users, items))
     user, item = of_users.units, of_items.units
     value, to_positive, to_negative = of_scores((user * item[:size]).sum(1), user @ item[start:].T)
     user_grads = torch.mm(to_negative, item[start:]).addcmul_(to_positive[:, None], item[:size])
     item_grads = torch.zeros_like(item)
     torch.mm(to_negative.T, user, out=item_grads[start:])
     item_grads[:size].addcmul_(to_positive[:, None], user)
-    value += of_users.back(user_grads.numpy(), slice(None), reg)
-    value += sum(of_items.back(item_grads.numpy(), part, reg) for part in (slice(size), slice(size, None)))
+    of_users.back(user_grads.numpy(), slice(None), reg)
+    value += of_users.penalty(slice(None), reg)
+    for part in (slice(size), slice(size, None)):
+        of_items.back(item_grads.numpy(), part, reg)
+    value += sum(of_items.penalty(part, reg) for part in (slice(size), slice(size, None)))
     return with_gradients(value, [user_grads, item_grads], [users, items])
 
 

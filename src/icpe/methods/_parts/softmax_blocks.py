@@ -34,20 +34,37 @@ def softmax_of_rows(
     size = len(rows[0])
     start = size if codes is None else 0  # position of the first negative
     of_users, of_items = Units(rows[0]), Units(rows[1])
+    of_items.make(slice(start, None))
     seen = [of_users.units, of_items.units, *(torch.from_numpy(one) for one in rows[2:])]
     user_grads, both_grads, logit_grads = (torch.from_numpy(one) for one in grads)
-    parts = [(seen, user_grads, temperature, codes, start, part) for part in threads.blocks(size)]
-    found = threads.run_parts(_block, parts)
-
     both_grads[:size], logit_grads[:size] = 0, 0
+
+    def add_positive(mine: slice, to_positive: Tensor) -> None:
+        logit_grads[mine] += to_positive
+        both_grads[mine].addcmul_(to_positive[:, None].div_(temperature), of_users.units[mine])
+
+    # What belongs to one user alone is done in its block, because threads wait for each other after every task.
+    def block(*part: int) -> tuple[float, Tensor, Tensor, Tensor]:
+        mine = slice(*part)
+        of_users.make_here(mine)
+        if codes is None:
+            of_items.make_here(mine)
+        found = _block(seen, user_grads, temperature, codes, start, mine)
+        of_users.back_here(grads[0], mine, reg / size)
+        if codes is None:
+            add_positive(mine, found[3])
+            of_items.back_here(grads[1], mine, reg / size)
+        return found
+
+    found = threads.run_parts(block, threads.blocks(size))
     both_grads[start:] = add_in_order([one[1] for one in found])
     logit_grads[start:] = add_in_order([one[2] for one in found])
-    to_positive = torch.cat([one[3] for one in found])
-    logit_grads[:size] += to_positive
-    both_grads[:size].addcmul_(to_positive[:, None].div_(temperature), of_users.units)
-    value = sum(one[0] for one in found)
-    value += of_users.back(grads[0], slice(None), reg)
-    return value + of_items.back(grads[1], slice(size), reg) + of_items.back(grads[1], slice(size, None), reg)
+    if codes is not None:
+        add_positive(slice(size), torch.cat([one[3] for one in found]))
+        of_items.back(grads[1], slice(size), reg)
+    of_items.back(grads[1], slice(size, None), reg)
+    value = sum(one[0] for one in found) + of_users.penalty(slice(None), reg)
+    return value + of_items.penalty(slice(size), reg) + of_items.penalty(slice(size, None), reg)
 
 
 def _block(
@@ -56,7 +73,7 @@ def _block(
     temperature: float,
     codes: Tensor | None,
     start: int,
-    part: tuple[int, int],
+    mine: slice,
 ) -> tuple[float, Tensor, Tensor, Tensor]:
     """Write the gradients of the unit vectors of some users. Return what the other gradients need.
 
@@ -65,7 +82,7 @@ def _block(
         users are concerned, and the gradients of the logits of the positives.
     """
     users, items, offsets, weights, user_weights = seen
-    mine, size = slice(*part), len(users)
+    size = len(users)
     user, item, drawn = users[mine], items[mine], items[start:]
     positive = (user * item).sum(1).div_(temperature).add_(offsets[mine])
     negative = torch.mm(user, drawn.T).div_(temperature).add_(offsets[start:])
@@ -105,20 +122,24 @@ def softmax_of_groups(
 
     Each ``group`` consecutive rows form a group, and the remaining rows form the last one; ``codes`` are the items.
     """
-    units = [Units(one) for one in rows[:2]]
+    units, size = [Units(one) for one in rows[:2]], len(rows[0])
     inputs = [one.units for one in units] + [torch.from_numpy(one) for one in rows[2:]] + [codes]
     outputs = [torch.from_numpy(one) for one in grads]
-    size = len(rows[0])
     whole, together = size // group * group, max(1, threads.BLOCK // group) * group
-    bounds = [*range(0, whole, together), whole]
-    stretches = [(slice(*ends), group) for ends in pairwise(bounds)]
-    stretches += [(slice(whole, None), size - whole)] if whole < size else []
-    parts = []
-    for part, length in stretches:
+    parts = [(slice(*ends), group) for ends in pairwise([*range(0, whole, together), whole])]
+    parts += [(slice(whole, None), size - whole)] if whole < size else []
+
+    def groups(part: slice, length: int) -> float:
+        for one in units:
+            one.make_here(part)
         seen, made = ([one[part].view(-1, length, *one.shape[1:]) for one in of] for of in (inputs, outputs))
-        parts.append((seen, made, temperature, 1 / size))
-    value = sum(threads.run_parts(_groups, parts))
-    return value + sum(one.back(grad, slice(None), reg) for one, grad in zip(units, grads, strict=False))
+        value = _groups(seen, made, temperature, 1 / size)
+        for one, grad in zip(units, grads, strict=False):
+            one.back_here(grad, part, reg / size)
+        return value
+
+    value = sum(threads.run_parts(groups, parts))
+    return value + sum(one.penalty(slice(None), reg) for one in units)
 
 
 def _groups(seen: Sequence[Tensor], made: Sequence[Tensor], temperature: float, share: float) -> float:
@@ -151,31 +172,53 @@ def _groups(seen: Sequence[Tensor], made: Sequence[Tensor], temperature: float, 
 
 
 class Units:
-    """Rows [n, d] as unit vectors, and the backward pass through the normalisation."""
+    """Rows [n, d] as unit vectors, and the backward pass through the normalisation.
+
+    Args:
+        rows: the rows.
+
+    Attributes:
+        units: the unit vectors, as far as they have been made.
+    """
 
     def __init__(self, rows: FloatArray) -> None:
-        from icpe.kernels.losses import normalise
-
         self._rows, self._units, self._norms = rows, np.empty_like(rows), np.empty(len(rows), rows.dtype)
-        parts = [slice(*ends) for ends in threads.stretches(len(rows))]
-        arrays = rows, self._units, self._norms
-        threads.run_parts(normalise, [(*(one[part] for one in arrays), _EPS) for part in parts])
         self.units = torch.from_numpy(self._units)
 
-    def back(self, grads: FloatArray, part: slice, reg: float) -> float:
-        """Return the L2 term of some rows. Their gradients are changed in place from those of the unit vectors.
+    def make(self, part: slice) -> "Units":
+        """Make the unit vectors of some rows on several threads, and return this object."""
+        threads.run_parts(self.make_here, self._pieces(part))
+        return self
+
+    def make_here(self, part: slice) -> None:
+        """Make the unit vectors of some rows on this thread."""
+        from icpe.kernels.losses import normalise
+
+        normalise(self._rows[part], self._units[part], self._norms[part], _EPS)
+
+    def back(self, grads: FloatArray, part: slice, reg: float) -> None:
+        """Change the gradients of some rows, in place, from those of the unit vectors.
 
         Args:
             grads: gradients of all unit vectors, [n, d].
             part: positions of the rows.
             reg: weight λ of the L2 term, whose gradient is added.
         """
+        pieces, count = self._pieces(part), len(self._norms[part])
+        threads.run_parts(self.back_here, [(grads, mine, reg / count) for (mine,) in pieces if count])
+
+    def back_here(self, grads: FloatArray, part: slice, pull: float) -> None:
+        """Do the same on this thread. ``pull`` is λ over the number of all rows in the mean."""
         from icpe.kernels.losses import through_norm
 
-        arrays = [one[part] for one in (grads, self._units, self._norms, self._rows)]
-        norms, count = arrays[2], len(arrays[2])
-        if count == 0:
-            return 0.0
-        parts = [slice(*ends) for ends in threads.stretches(count)]
-        threads.run_parts(through_norm, [(*(one[mine] for one in arrays), reg / count) for mine in parts])
-        return 0.5 * reg * float(np.square(norms, dtype=np.float64).mean()) if reg else 0.0
+        through_norm(grads[part], self._units[part], self._norms[part], self._rows[part], pull)
+
+    def penalty(self, part: slice, reg: float) -> float:
+        """Return the L2 term of some rows."""
+        norms = self._norms[part]
+        return 0.5 * reg * float(np.square(norms, dtype=np.float64).mean()) if reg and len(norms) else 0.0
+
+    def _pieces(self, part: slice) -> list[tuple[slice]]:
+        """Return the stretches of some rows."""
+        first, last, _ = part.indices(len(self._rows))
+        return [(slice(first + begin, first + end),) for begin, end in threads.stretches(last - first)]

@@ -170,12 +170,13 @@ class ICPE(Refresh, OnPlateau, Diagnostics, OwnDirection, SampledLoss):
         """Return the whole loss for a backbone with inner products; ``wanted`` are the codes of the items."""
         settings = self.settings
         # Popular items occur among the peers more often. Subtracting log popularity from the logits corrects this.
-        frequent = self.log_popularity[wanted] if settings.peers else None
+        frequent = self.log_popularity.index_select(0, wanted) if settings.peers else None
         start = 0 if settings.peers else len(batch.items)
         if settings.peers or settings.batch_negatives:
             extras |= {"codes": wanted, "group": settings.peers}
         if settings.propensity == "learned" and has_closed_form(users, items):
-            fixed = self.prior[wanted] if frequent is None else self.prior[wanted] - frequent
+            fixed = self.prior.index_select(0, wanted)
+            fixed = fixed if frequent is None else fixed.sub_(frequent)
             known = PropensityOffset(self.propensity, settings.alpha, settings.detach, settings.shrink, start, fixed)
             return self.product_loss(batch, users, items, self.own_share, offset=known, **extras)
         offset = self.offset(items, wanted)

@@ -95,8 +95,8 @@ class PropensityOffset:
         return offset if self._fixed is None else offset.add_(self._fixed)
 
     @torch.no_grad()
-    def back(self, grads: Tensor, item_grads: Tensor) -> list[Tensor]:
-        """Return the gradients of the parameters and add those of the items to ``item_grads``."""
+    def back(self, grads: Tensor, item_grads: Tensor, fresh: bool = False) -> list[Tensor]:
+        """Return the gradients of the parameters and add those of the items to ``item_grads``, or write them there."""
         inner, _, outer, _ = self._numbers
         if self._centred is not None:
             grads = grads.clone()
@@ -105,7 +105,7 @@ class PropensityOffset:
         def back(first: int, last: int) -> list[Tensor]:
             hidden, *of_units = self._steps.back(self._hidden[first:last], outer, grads[first:last], self._alpha)
             if not self._detach:
-                item_grads[first:last].addmm_(hidden, inner)
+                torch.addmm(item_grads[first:last], hidden, inner, beta=not fresh, out=item_grads[first:last])
             return [hidden.T @ self._items[first:last], *of_units]
 
         found = run_parts(back, blocks(len(grads)))
@@ -162,8 +162,8 @@ class _PropensityFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         inner = ctx.whole.parameters[0]
-        item_grads = grads[0].new_zeros(len(grads[0]), inner.shape[1])
-        of_parameters = ctx.whole.back(grads[0], item_grads)
+        item_grads = grads[0].new_empty(len(grads[0]), inner.shape[1])
+        of_parameters = ctx.whole.back(grads[0], item_grads, fresh=True)
         return None, item_grads, *of_parameters
 
 
