@@ -37,6 +37,7 @@ def test_all_old_settings_are_read(name):
     old = VERSION_0_1[name]
     settings = make_method(name, MF(dim=4), **renamed(name, old)).settings.as_dict()
     assert settings.pop("beta") is None  # the dial is new; a setting of the same name now has another one
+    assert settings.pop("boost") is None
     assert sorted(map(str, settings.values())) == sorted(map(str, old.values()))
     current = {**settings, "beta": 0.5}
     assert renamed(name, current) == current  # current names are not changed
