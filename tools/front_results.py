@@ -298,7 +298,7 @@ def save_figures() -> None:
     names = [path.name.removesuffix("-curves.csv") for path in sorted(FILES.glob("*-curves.csv"))]
     for name in names:
         save_figure(front_curves(read_curves(name)), FILES / f"{name}.svg")
-    if has_files(EXAMPLE):
+    if EXAMPLE in names:
         save_figure(front_curves(read_curves(EXAMPLE, (AT_REST, *SIMPLE[1:], "ICPE"))), RESULTS / "front.svg")
     panels = {}
     for data, name in DATA.items():
