@@ -61,7 +61,9 @@ def read_source(app: object, docname: str, source: list[str]) -> None:
         return f"[{text}]({os.path.relpath(target, here)}{link[3] or ''})"
 
     text = BLOCK.sub(labelled, LINK.sub(relinked, source[0]))
-    source[0] = text.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
+    for together in (" ± ", " % (p "):
+        text = text.replace(together, together.replace(" ", "\N{NO-BREAK SPACE}"))
+    source[0] = text
 
 
 def labelled(block: re.Match[str]) -> str:

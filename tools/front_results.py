@@ -157,16 +157,9 @@ def comparison(name: str) -> str:
 
 def summary(names: list[str], kept: dict[str, str]) -> str:
     """ICPE and its best rival in every comparison; those without files have the rows that the page has."""
-    head = [
-        "comparison",
-        "seeds",
-        "hypervolume: ICPE / best rival",
-        "",
-        "balanced hypervolume",
-        "",
-        "NDCG, chosen point",
-        "",
-    ]
+    gap = "difference"
+    head = ["comparison", "seeds", "hypervolume: ICPE / best rival", gap, "balanced hypervolume", gap]
+    head += ["NDCG, chosen point", gap]
     lines = []
     for name in names:
         if not has_files(name):
