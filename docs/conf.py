@@ -43,6 +43,9 @@ NOT_RUN = {"output": "output", "not run": "notrun"}
 
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)#]+)(#[^)]*)?\)")
 
+COMMANDS = re.compile(r"highlight-(?:console|bash) .*?</pre>", re.DOTALL)
+FLAG = re.compile(r"(?<=[\s>])(--?[a-z][\w.-]*)")
+
 
 def read_source(app: object, docname: str, source: list[str]) -> None:
     """Take the text of a page from where it lies, and let links between files lead to pages."""
@@ -61,7 +64,9 @@ def read_source(app: object, docname: str, source: list[str]) -> None:
         return f"[{text}]({os.path.relpath(target, here)}{link[3] or ''})"
 
     text = BLOCK.sub(labelled, LINK.sub(relinked, source[0]))
-    source[0] = text.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
+    for together in (" ± ", " % (p "):
+        text = text.replace(together, together.replace(" ", "\N{NO-BREAK SPACE}"))
+    source[0] = text
 
 
 def labelled(block: re.Match[str]) -> str:
@@ -76,6 +81,13 @@ def labelled(block: re.Match[str]) -> str:
     return f"```{{code-block}} {language or 'text'}\n:class: {kind}\n\n{code}```"
 
 
+def keep_flags(app: object, pagename: str, templatename: str, context: dict[str, object], doctree: object) -> None:
+    """Let browsers break long commands between words only, and no flag after its hyphens."""
+    if isinstance(body := context.get("body"), str):
+        context["body"] = COMMANDS.sub(lambda block: FLAG.sub(r'<span class="flag">\1</span>', block[0]), body)
+
+
 def setup(app: object) -> None:
     """Connect what this file adds to Sphinx."""
     app.connect("source-read", read_source)  # type: ignore[attr-defined]
+    app.connect("html-page-context", keep_flags)  # type: ignore[attr-defined]

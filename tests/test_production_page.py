@@ -15,6 +15,7 @@ import pytest
 
 from icpe import load, make_world
 from icpe.cli import run
+from icpe.runs.config import RunConfig
 
 PAGE = Path(__file__).parents[1] / "docs" / "production.md"
 BLOCKS = dict(re.findall(r"<!-- (\w+) -->\n```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
@@ -67,7 +68,7 @@ def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys, port):
         finally:
             service.terminate()
     known, new, metrics, page = answers
-    expected = load("run").recommend(["u0003"], 5)["item_id"].to_list()
+    expected = load("run/live").recommend(["u0003"], 5)["item_id"].to_list()
     assert [row["item_id"] for row in json.loads(known)["items"]] == expected
     assert json.loads(new)["beta"] == -0.2
     assert "icpe_" in metrics
@@ -76,7 +77,8 @@ def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys, port):
     for _, *words in commands("night"):
         assert run(words) == 0, capsys.readouterr().err
     assert pl.read_parquet("bias.parquet").height == 1
-    assert json.loads(Path("tonight/result.json").read_text())["wish"] == {"niche_share": 0.4}
+    assert RunConfig.read(Path("tonight/config.toml")).train["niche_share"] == 0.4
+    assert load("tonight/live").beta == load("tonight").beta
     ((_, *words),) = commands("fails")
     capsys.readouterr()
     assert run(words) == 1

@@ -157,16 +157,9 @@ def comparison(name: str) -> str:
 
 def summary(names: list[str], kept: dict[str, str]) -> str:
     """ICPE and its best rival in every comparison; those without files have the rows that the page has."""
-    head = [
-        "comparison",
-        "seeds",
-        "hypervolume: ICPE / best rival",
-        "",
-        "balanced hypervolume",
-        "",
-        "NDCG, chosen point",
-        "",
-    ]
+    gap = "difference"
+    head = ["comparison", "seeds", "hypervolume: ICPE / best rival", gap, "balanced hypervolume", gap]
+    head += ["NDCG, chosen point", gap]
     lines = []
     for name in names:
         if not has_files(name):
@@ -298,7 +291,7 @@ def save_figures() -> None:
     names = [path.name.removesuffix("-curves.csv") for path in sorted(FILES.glob("*-curves.csv"))]
     for name in names:
         save_figure(front_curves(read_curves(name)), FILES / f"{name}.svg")
-    if has_files(EXAMPLE):
+    if EXAMPLE in names:
         save_figure(front_curves(read_curves(EXAMPLE, (AT_REST, *SIMPLE[1:], "ICPE"))), RESULTS / "front.svg")
     panels = {}
     for data, name in DATA.items():

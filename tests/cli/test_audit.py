@@ -141,6 +141,7 @@ def test_the_terminal_and_the_page_say_what_was_met(icpe):
     ):
         assert words in flat
         assert words in page.replace("\N{NO-BREAK SPACE}", " ")
+    assert flat.count("already used") == page.count("already used") == 1
     assert "audit.html" in flat
     assert f"icpe audit --log log.csv {' '.join(COLUMNS)} --recs recs.csv --test later.csv --user b" in page
     assert "<h3>User b</h3>" in page

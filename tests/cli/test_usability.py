@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from icpe import split
 from icpe.cli.progress import TrainingProgress
+from icpe.cli.torchrun import program
 from icpe.testing import skewed_log
 from icpe.train.loop import Position
 
@@ -197,6 +199,25 @@ def test_unknown_users_get_advice_for_the_command_line(icpe, log_file):
     code, out, _ = icpe("recommend", "run", "--user", "77777", "--user", "7", "--unknown", "popular", "-n", "3")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == ["user_id", "7", "7", "7", "77777", "77777", "77777"]
+
+
+def test_the_program_is_named_by_its_path_where_the_shell_does_not_find_it(tmp_path, monkeypatch):
+    """As after `make demo`, which puts it into .venv/bin."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path(".venv", "bin")
+    folder.mkdir(parents=True)
+    (folder / "icpe").write_text("#!/bin/sh\n")
+    (folder / "icpe").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [".venv/bin/icpe", "demo"])
+    assert program() == ".venv/bin/icpe"
+    monkeypatch.setattr(sys, "argv", ["/gone/icpe"])
+    assert program() == "icpe"  # a path that leads nowhere helps nobody
+    monkeypatch.setattr(sys, "argv", ["pytest"])
+    assert program() == "icpe"
+    monkeypatch.setattr(sys, "argv", [".venv/bin/icpe"])
+    monkeypatch.setenv("PATH", str(folder.resolve()))
+    assert program() == "icpe"
 
 
 def test_icpe_alone_shows_where_to_begin(icpe):

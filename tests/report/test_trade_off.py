@@ -116,6 +116,15 @@ def test_every_method_has_its_own_colour_in_every_figure():
     assert method_styles(some) == [styles[name] for name in some]
 
 
+@pytest.mark.parametrize(
+    "others",
+    [("popdcl", "psl", "bsl", "resn", "paac", "popgo"), ("dice", "macr", "cpr", "causpref", "bc_loss", "invpref")],
+)
+def test_methods_that_are_compared_with_each_other_have_markers_of_their_own(others):
+    found = method_styles(["normal", "icpe", "in_batch", "logit_adjustment", *others, "icpe"])
+    assert len({style.marker for style in found}) == len(found)
+
+
 def test_repeated_and_own_methods_get_free_styles():
     found = method_styles(["icpe", "icpe", "mine", "normal", "mine"])
     assert len({style.colour for style in found}) == 5

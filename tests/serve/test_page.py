@@ -184,6 +184,13 @@ def test_narrow_wide_light_and_dark(page, width, scheme):
         assert (sum(map(int, re.findall(r"\d+", ink)[:3])) > 3 * 128) == (scheme == "dark")
         sizes = [one.size for one in page.all(".slider, .front")]
         assert all(size["width"] > 200 for size in sizes)
+        panel, chart = page.one(".panel").size["width"], page.one(".front").size["width"]
+        assert chart > 0.85 * panel
+        drawn = "return document.querySelector('.front').viewBox.baseVal.width"
+        page.wait(lambda: abs(page.driver.execute_script(drawn) - chart) <= 1)  # texts keep their size
+        assert [text.text for text in page.all(".front text")] == [
+            *("accuracy (NDCG)", "0 %", "50 %", "100 %", "niche share")
+        ]
     finally:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

@@ -3,7 +3,10 @@
 import polars as pl
 import pytest
 
+from icpe.report.simulation_sentences import headline
 from icpe.simulate.results import band, quality_tenths, source_of
+from icpe.simulate.settings import LoopSettings
+from icpe.simulate.simulation import MEASURES, Simulation
 
 
 def test_a_band_covers_the_seeds():
@@ -34,3 +37,23 @@ def test_arms_that_must_be_equal_are_one_trajectory():
     assert source_of("icpe", 0.0, 3) == source_of("none", 0.5, 3) == source_of("none", 0.0, 3)
     assert source_of("icpe", 0.5, 3) != source_of("icpe", 1.0, 3) != source_of("icpe", 1.0, 4)
     assert source_of("icpe", 0.25, 3).name == "icpe-adoption-0.25-seed-3"
+
+
+@pytest.mark.parametrize(
+    ("of_icpe", "said"),
+    [
+        ({"all": 0.60, "niche": 0.66, "mixed": 0.60, "blockbuster": 0.55}, "users who like hits gain least."),
+        ({"all": 0.40, "niche": 0.49, "mixed": 0.35, "blockbuster": 0.40}, "users with mixed tastes lose most."),
+    ],
+)
+def test_the_headline_says_who_gains_least_or_loses_most(tmp_path, of_icpe, said):
+    useful = {"icpe": of_icpe, "none": dict.fromkeys(of_icpe, 0.5), "oracle": dict.fromkeys(of_icpe, 0.9)}
+    rows = [
+        {"arm": arm, "adoption": 0.5, "seed": 0, "round": 3, "group": group, "log_gini": 0.5, "consumed_utility": value}
+        for arm, groups in useful.items()
+        for group, value in groups.items()
+    ]
+    pl.DataFrame(rows).write_parquet(tmp_path / MEASURES)
+    found = Simulation(tmp_path, list(useful), [0.0, 0.5], [0], LoopSettings(rounds=3))
+    ((_, details),) = headline(found)
+    assert details.endswith(said)

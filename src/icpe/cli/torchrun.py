@@ -1,6 +1,8 @@
 """The command line in processes that torchrun has started: one of them talks, and all end with the same exit code."""
 
 import os
+import shlex
+import shutil
 import sys
 import traceback
 import warnings
@@ -17,6 +19,14 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 def under_torchrun() -> bool:
     """Return whether torchrun has started this process as one of several."""
     return all(name in os.environ for name in _VARIABLES) and int(os.environ["WORLD_SIZE"]) > 1
+
+
+def program() -> str:
+    """Return what users type to start the program: ``icpe``, or its path if the shell does not find it by name."""
+    started = sys.argv[0]
+    if shutil.which("icpe") is None and Path(started).stem == "icpe" and Path(started).is_file():
+        return shlex.quote(started)
+    return "icpe"
 
 
 def launcher() -> str:

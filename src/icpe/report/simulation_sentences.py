@@ -95,7 +95,7 @@ def _of_the_way(label: str, value: float, useful: dict[str, float]) -> str:
 
 
 def _groups(found: Simulation, arm: str) -> str:
-    """Which group of users gains least."""
+    """What each group of users gains, and which gains least or loses most."""
     gains = {}
     for group in _GROUP_WORDS:
         useful = _last(found, "consumed_utility", group)
@@ -103,9 +103,10 @@ def _groups(found: Simulation, arm: str) -> str:
             return ""
         gains[group] = useful[arm] - useful[NONE]
     worst = min(gains, key=lambda group: gains[group])
+    words = "gain least" if gains[worst] > 0 else "lose most"
     return (
         f"True utility changes by {gains['niche']:+.3f} for users with niche tastes, {gains['mixed']:+.3f} for users "
-        f"with mixed tastes and {gains['blockbuster']:+.3f} for users who like hits; {_GROUP_WORDS[worst]} fare worst."
+        f"with mixed tastes and {gains['blockbuster']:+.3f} for users who like hits; {_GROUP_WORDS[worst]} {words}."
     )
 
 

@@ -7,6 +7,7 @@ import click
 
 from icpe.cli.dotted import DottedCommand
 from icpe.cli.options import command_line, json_option, print_json, seed_option
+from icpe.cli.torchrun import program
 from icpe.files import read_json
 
 if TYPE_CHECKING:
@@ -97,9 +98,9 @@ def demo(
   {output / "split.png"}  shows how the split removes popularity from the test part
   {output / "world"} holds the log, the names and the true tastes; {output / "split"} holds the parts
 
-Try: icpe dial {output / "icpe"} --niche-share 0.6
-     icpe recommend {output / "icpe"} --user {world.log.users[0]} -n 5
-     icpe serve {output / "icpe"} normal={output / "normal"}  # a page to turn the dial on, at http://127.0.0.1:8000""")
+Try: {program()} dial {output / "icpe"} --niche-share 0.6
+     {program()} recommend {output / "icpe"} --user {world.log.users[0]} -n 5
+     {program()} serve {output / "icpe"} normal={output / "normal"}  # a page to turn the dial on, at http://127.0.0.1:8000""")
 
 
 def _is_begun(output: Path, parts: "Parts") -> bool:

@@ -56,7 +56,11 @@ _AT_ONCE = 256  # new users whose lists are made together
     help="Recommend only these items: a table with the column item_id, or a .txt file with one id per line.",
 )
 @click.option("--exclude", type=_FILE, metavar="FILE", help="Recommend none of these items; a file as for --only.")
-@click.option("--include-seen", is_flag=True, help="Also recommend items that the user has used already.")
+@click.option(
+    "--include-seen",
+    is_flag=True,
+    help="Also recommend items that the user has in the training data; for new users, items of --history.",
+)
 @click.option(
     "--unknown",
     type=click.Choice(["raise", "warn", "ignore", "popular"]),

@@ -20,7 +20,7 @@ from icpe.cli.options import (
     print_json,
     training_options,
 )
-from icpe.cli.torchrun import under_torchrun
+from icpe.cli.torchrun import program, under_torchrun
 
 if TYPE_CHECKING:
     from icpe.runs.config import RunConfig
@@ -120,7 +120,7 @@ def train(
     if still_improving(result):
         click.echo("\nValidation was still improving at the last step; consider more --train.epochs.")
     chosen = "" if output else ", a name that -o can change"
-    click.echo(f"\nSaved in {folder}{chosen}. Try: icpe recommend {folder} --user ID")
+    click.echo(f"\nSaved in {folder}{chosen}. Try: {program()} recommend {folder} --user ID")
     if refit:
         epochs = result["live"]["refit"]["epochs"]
         click.echo(f"The model that goes live is {folder / LIVE}, trained on all parts for {epochs:.1f} epochs.")

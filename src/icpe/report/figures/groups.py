@@ -39,7 +39,7 @@ def by_group(groups: Sequence[GroupExposure], labels: Sequence[str], styles: Seq
     axes.plot(catalogue, rows, "D", color="white", markeredgecolor=GREY, markersize=5, label="catalogue")
     axes.set_yticks(rows, [_short(one.name) for one in groups])
     axes.invert_yaxis()
-    axes.set(xlabel="% of catalogue, interactions and list positions")
+    axes.set(xlabel="share, in percent")
     axes.set_xlim(left=0)
     legend_above(axes)
     return figure

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 
 # From the palette of Okabe and Ito, which colour-blind readers can distinguish.
 HEAD, NICHE, GREY = "#D55E00", "#0072B2", "#6b6b6b"
-# Chosen as far apart as possible in OKLab, also from the three above, and readable on light and dark pages.
+# Chosen as far apart as possible in OKLab, also from the three above, and readable on light and dark pages. The order
+# gives methods that are often compared with each other the colours that differ most.
 PALETTE = (
-    "#CC79A7", "#009E73", "#3cc3ff", "#c3b400", "#a52d78", "#8787ff", "#2d6900", "#ff9669", "#a5b4a5", "#968700",
-    "#e196ff", "#784bb4", "#a53c1e", "#6996b4", "#4bc369", "#d24b69", "#a58778", "#a5a5e1", "#785a00", "#0096f0",
-    "#c34bc3", "#2d4bd2", "#00d2c3", "#ff6978", "#1ea500", "#ff69c3",
+    "#CC79A7", "#009E73", "#3cc3ff", "#c3b400", "#2d4bd2", "#a53c1e", "#2d6900", "#8787ff", "#ff9669", "#a5b4a5",
+    "#c34bc3", "#784bb4", "#e196ff", "#00d2c3", "#968700", "#0096f0", "#ff69c3", "#1ea500", "#a5a5e1", "#6996b4",
+    "#785a00", "#a58778", "#ff6978", "#a52d78", "#d24b69", "#4bc369",
 )  # fmt: skip
-_MARKERS = "o*sD^vP<>XphHd"  # besides colours, for grey print and colour-blind readers
+# Besides colours, for grey print and colour-blind readers; alike only where methods rarely meet in a figure.
+_MARKERS = "o*sD^vP<>X" + "hpPvX8>^v^<><" + "dH>"
 _DASHES = ("-", "-", "--", "-.", ":")
-_FIRST = ("normal", "icpe", "in_batch", "logit_adjustment")  # those on most pages have the colours that differ most
+_FIRST = ("normal", "icpe", "in_batch", "logit_adjustment", "popdcl", "psl", "bsl", "resn", "paac", "popgo")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from icpe.audit import Audit, AuditedLists, History, Verdict
+from icpe.audit import Audit, History, Verdict
 from icpe.data.lookup import positions
 from icpe.errors import DataError
 from icpe.report.audit_bias import (
@@ -37,7 +37,7 @@ from icpe.report.sentences import (
 )
 from icpe.report.user_cards import LENGTH, UserCard, typical_users, user_card
 from icpe.runs.provenance import versions
-from icpe.tables import as_text, as_turned_text, percent
+from icpe.tables import as_text, as_turned_text
 
 _TREND = {
     "apt": "Places for niche items",
@@ -147,13 +147,13 @@ def _headline(audit: Audit, columns: Sequence[ResultColumn]) -> Headline:
     if not others:
         shown = exposure_sentence(first.label, first.values, audit.n, audit.log, "log")
         lead = [shown, users_sentence(audit, first), accuracy_sentence(audit, first)]
-        return _paragraphs(lead, _details(first, recall_sentences(columns, 0)))
+        return _paragraphs(lead, recall_sentences(columns, 0))
     pairs: Headline = []
     for at, one in enumerate(others, 1):
         compared = f"{recall_sentences(columns, at)} {better_sentence(one.label, first.label, at, columns)}".strip()
         shown = exposure_comparison(one.label, one.values, first.label, first.values, audit.n)
         lead = [shown, users_sentence(audit, one, first), accuracy_sentence(audit, one, first)]
-        pairs += _paragraphs(lead, _details(one, compared))
+        pairs += _paragraphs(lead, compared)
     return pairs
 
 
@@ -161,13 +161,6 @@ def _paragraphs(lead: Sequence[str], details: str) -> Headline:
     """Each sentence in large type, and the details below the last."""
     *earlier, last = lead
     return [*((sentence, "") for sentence in earlier), (last, details)]
-
-
-def _details(one: AuditedLists, sentences: str) -> str:
-    """The sentences, with a warning about used items."""
-    used = one.seen / one.places
-    notes = [f"{percent(used)} of the list positions of {one.label} show items already used."] if used >= 0.01 else []
-    return " ".join((sentences, *notes)).strip()
 
 
 def _title(audit: Audit) -> str:

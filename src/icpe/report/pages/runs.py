@@ -152,8 +152,8 @@ def _about_users(runs: Sequence[RunRecord], users: Sequence[str]) -> list[str]:
         return []
     label = further[0][0].rpartition(", ")[0]
     chosen = (
-        "The users have few, some and many training interactions. Among users with about as many, their lists have the "
-        "most usual number of niche items. "
+        "One user with few, one with some and one with many interactions; each has a typical number of niche items "
+        "among similar users. "
     )
     names = " and ".join(f"“{name}”" for name, _ in further)
     return [

@@ -14,11 +14,11 @@ export const percent = (share) => `${Math.round(100 * share)} %`;
 
 const path = (points) => points.map(([x, y], place) => `${place ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-function frame(svg, label) {
+function frame(svg, label, below = 20) {
   svg.replaceChildren();
   svg.setAttribute("aria-label", label);
   const { width, height } = svg.viewBox.baseVal;
-  const box = { left: 8, right: width - 8, top: 16, bottom: height - 20 };
+  const box = { left: 8, right: width - 8, top: 16, bottom: height - below };
   add(svg, "line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom });
   return box;
 }
@@ -34,7 +34,9 @@ export function interpolate(points, beta, column) {
 
 // Accuracy against the niche share at every setting of the dial, with the chosen setting and that of the model.
 export function drawFront(svg, points, beta, start) {
-  const box = frame(svg, `NDCG against niche share; chosen: ${percent(interpolate(points, beta, "apt"))} niche`);
+  const width = Math.round(svg.getBoundingClientRect().width); // as wide as the panel, with texts of the same size
+  if (width) svg.setAttribute("viewBox", `0 0 ${width} ${svg.viewBox.baseVal.height}`);
+  const box = frame(svg, `NDCG against niche share; chosen: ${percent(interpolate(points, beta, "apt"))} niche`, 34);
   const top = Math.max(...points.map((point) => point.ndcg)) || 1;
   const place = (share, ndcg) => [
     box.left + share * (box.right - box.left),
@@ -54,9 +56,9 @@ export function drawFront(svg, points, beta, start) {
   add(svg, "text", { x: box.left, y: box.top - 5 }, "accuracy (NDCG)");
   for (const share of [0, 0.5, 1]) {
     const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
-    const text = share === 0.5 ? "50 % niche" : percent(share);
-    add(svg, "text", { x: place(share, 0)[0], y: box.bottom + 14, "text-anchor": anchor }, text);
+    add(svg, "text", { x: place(share, 0)[0], y: box.bottom + 14, "text-anchor": anchor }, percent(share));
   }
+  add(svg, "text", { x: place(0.5, 0)[0], y: box.bottom + 29, "text-anchor": "middle" }, "niche share");
 }
 
 // A share over time.

@@ -110,6 +110,7 @@ class Panel {
       turn(text === "" ? this.model.beta : Number(text));
     });
     this.part("reset").addEventListener("click", () => turn(this.model.beta));
+    new ResizeObserver(() => this.drawFront()).observe(this.part("front"));
     this.asked = 0;
   }
 
@@ -151,12 +152,16 @@ class Panel {
     return this.list();
   }
 
+  drawFront() {
+    if (this.points?.length) drawFront(this.part("front"), this.points, this.beta, this.model.beta);
+  }
+
   drawPrice() {
     if (!this.points.length) {
       this.part("price").textContent = "This model has no measured front, so the price of a setting is unknown.";
       return;
     }
-    drawFront(this.part("front"), this.points, this.beta, this.model.beta);
+    this.drawFront();
     const best = Math.max(...this.points.map((point) => point.ndcg));
     const [ndcg, share] = ["ndcg", "apt"].map((column) => interpolate(this.points, this.beta, column));
     const kept = best > 0 ? `${percent(ndcg / best)} of the best NDCG` : "an NDCG of 0";
