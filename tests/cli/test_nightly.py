@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from icpe import load
@@ -54,6 +55,41 @@ def test_a_wish_with_a_boost_is_kept(icpe, monday, tmp_path):
     assert found["wish"] == {"niche_share": 0.9, "boost": True}
     assert found["boost"] > 0
     assert load("night").setting == load("night/live").setting == {name: found[name] for name in ("beta", "boost")}
+
+
+def test_a_saved_choice_reaches_the_refit(icpe, monday, tmp_path):
+    code, _, err = icpe("train", "--init-from", monday, "--train.epochs", 1, "--refit", "-o", "run")
+    assert code == 0, err
+    for words in (["--niche-share", 0.8], ["--niche-share", 0.9, "--boost"], ["--goal", "balanced"]):
+        before = load("run/live").recommend(load("run/live").log.users, 10)
+        code, out, err = icpe("dial", "run", *words, "--save")
+        assert code == 0, err
+        assert f"Saved in run and {Path('run/live')}" in out
+        run, live = load("run"), load("run/live")
+        assert live.setting == run.setting
+        assert live.front().table.equals(run.front().table)
+        assert {
+            name: json.loads(Path("run/live/result.json").read_text()).get(name) for name in run.setting
+        } == run.setting
+        lists = live.recommend(live.log.users, 10)
+        assert not lists.equals(before)
+        assert icpe("recommend", "run/live", "--all", "-n", 10, "-o", f"{words[-1]}.parquet")[0] == 0
+        assert pl.read_parquet(f"{words[-1]}.parquet").equals(lists)
+    chosen = load("run").setting
+    code, _, err = icpe("train", "--init-from", monday, "--train.epochs", 1, "--refit", "-o", "run", "--resume")
+    assert code == 0, err
+    assert load("run").setting == load("run/live").setting == chosen
+
+
+def test_a_run_that_goes_on_keeps_the_saved_choice(icpe, monday, tmp_path):
+    run = shutil.copytree(monday, tmp_path / "run")
+    assert icpe("dial", run, "--keep", 0.7, "--save")[0] == 0
+    before = load(run).setting
+    command = ["train", monday.parent / "world", "--split", "chronological", *QUICK, "--method.loss", "softmax"]
+    code, out, err = icpe(*command, "-o", run, "--resume", "--json")
+    assert code == 0, err
+    assert json.loads(out)["wish"] == {"keep": 0.7}
+    assert load(run).setting == before
 
 
 def test_refit_goes_live_and_resumes(icpe, monday):

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from icpe.errors import ConfigError, DataError, IcpeError
-from icpe.files import MANIFEST, lock_folder, refuse_others, remove_leftovers, write_together
+from icpe.files import MANIFEST, lock_folder, read_json, refuse_others, remove_leftovers, write_together
 from icpe.files.atomic import Writer, as_json, disk_errors, text_writer
 from icpe.files.manifest import file_entry
+from icpe.recommender.dial import Wish
 from icpe.recommender.saved_log import FRONT, ID_TABLES, PARAMETERS, SETTINGS, VECTORS
 from icpe.runs.earlier_versions import upgraded
 from icpe.runs.measure import without_nan
@@ -80,6 +81,14 @@ class RunFolder:
     def saved_identity(self) -> dict[str, Any]:
         """Return the identity in the checkpoint, or an empty one."""
         return saved_identity(self.checkpoint)
+
+    def saved_wish(self) -> Wish | None:
+        """Return the wish for the dial that was saved after an earlier end of the run, or None."""
+        try:
+            wish = read_json(self.path / RESULT).get("wish")
+        except (OSError, ValueError):
+            return None
+        return Wish(**wish) if wish else None
 
     def open(
         self, trainer: Trainer, identity: dict[str, Any], resume: bool, config: str, split: Mapping[str, Any]

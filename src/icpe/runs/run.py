@@ -96,8 +96,11 @@ class Run:
                     on_evaluation=lambda record: self._record(trainer, identity, record),
                 )
             seconds = time.perf_counter() - started
-            model = origin.finish(finished_model(trainer, parts.train, found, origin.wish))
-            return self._finish(model, trainer, parts, depths, identity, seconds, origin.record)
+            saved = files.saved_wish() if files is not None and resume and found else None
+            wish = saved or origin.wish
+            model = origin.finish(finished_model(trainer, parts.train, found, wish))
+            about = {**origin.record, **({"wish": wish.as_dict()} if wish else {})}
+            return self._finish(model, trainer, parts, depths, identity, seconds, about)
 
     @property
     def _files(self) -> RunFolder | None:

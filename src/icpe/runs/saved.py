@@ -16,7 +16,7 @@ from icpe.recommender.model import Model
 from icpe.recommender.saved_log import SETTINGS
 from icpe.recommender.store import model_writers, settings_writer, training_data_hash
 from icpe.runs.config import RunConfig
-from icpe.runs.folder import CONFIG, PER_USER, RECORDS, RESULT, SPLIT, TEST_FRONT
+from icpe.runs.folder import CONFIG, LIVE, PER_USER, RECORDS, RESULT, SPLIT, TEST_FRONT
 from icpe.runs.load import load
 from icpe.runs.measure import evaluations, measure, measure_with_bias, without_nan
 from icpe.runs.plugins import Plugin
@@ -161,7 +161,7 @@ def dial_run(
     Args:
         folder: folder of the run.
         wish: what the dial should achieve; None leaves it where it is.
-        save: whether the run keeps the setting, so that all other commands use it.
+        save: whether the run and its refit on all parts keep the setting, so that all other commands use it.
         data_dir: folder in which to look for the data first.
         plugins: files or classes of user-defined backbones and methods.
         verify: whether to compare the files with their checksums.
@@ -191,7 +191,20 @@ def dial_run(
             if "test" in found and (users := found["test"].per_user) is not None:
                 writers[PER_USER] = users.write_parquet
             _write_choice(folder, writers, model, parts, measured_before)
+            dial_live(folder, model, wish, plugins, verify)
     return Dialled(model, wish, front, metrics, unboosted)
+
+
+def dial_live(folder: Path, model: Model, wish: Wish, plugins: Iterable[Plugin] = (), verify: bool = True) -> None:
+    """Give the refit of a run, if it has one, the setting of the dial that was chosen on the run's validation part."""
+    live = folder / LIVE
+    if not (live / RESULT).exists():
+        return
+    with lock_folder(live):
+        refit = load(live, plugins, verify).adjusted(beta=model.beta, boost=model.method.settings.boost)
+        refit = Model(refit.method, refit.log, model.front(), refit.train_hash)
+        result = {**_without_setting(read_json(live / RESULT)), **refit.setting, "wish": wish.as_dict()}
+        write_together(live, {**model_writers(refit), RESULT: text_writer(as_json(result))})
 
 
 def _without_setting(result: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Meet --niche-share or --keep at the least loss of NDCG, by also raising all niche items alike.",
 )
-@click.option("--save", is_flag=True, help="Keep the setting in the run, so that recommend and report use it.")
+@click.option("--save", is_flag=True, help="Keep the setting in the run and its refit, so that other commands use it.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the front into this .svg, .png or .pdf file.")
 @run_data_option
 @known_plugin_option
@@ -60,6 +60,7 @@ def dial(
     from icpe.cli.front_text import as_table
     from icpe.errors import ConfigError
     from icpe.report.front_sentences import describe_boost, describe_choice, hint_at_boost
+    from icpe.runs.folder import LIVE
     from icpe.runs.saved import dial_run
 
     given = _wish(wish)
@@ -90,7 +91,8 @@ def dial(
     if "test" in found.metrics:
         click.echo(f"On the test part: {_summary(found.metrics['test'])}.")
     if save:
-        click.echo(f"Saved in {run}; recommend, evaluate and report use this setting.")
+        live = f" and {run / LIVE}" if (run / LIVE).is_dir() else ""
+        click.echo(f"Saved in {run}{live}; recommend, evaluate and report use this setting.")
 
 
 def _wish(values: dict[str, Any]) -> "Wish | None":
