@@ -1,7 +1,8 @@
-"""Errors for names that do not exist, with the nearest name that does."""
+"""Errors for names and files that do not exist, with the nearest name that does."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 from icpe.errors import ConfigError
 
@@ -28,3 +29,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     near = nearest(name, names)
     hint = f"; did you mean {near!r}?" if near else "."
     return ConfigError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names) or 'none'}")
+
+
+def missing_file(path: object) -> ConfigError:
+    """Return the error for a file of settings that does not exist."""
+    return ConfigError(f"{path} does not exist. Check the path; relative paths start at {Path.cwd()}")

@@ -2,6 +2,7 @@
 
 import json
 import math
+from html import unescape
 from pathlib import Path
 
 import polars as pl
@@ -88,10 +89,13 @@ def test_bias_metrics_worked_out_by_hand(icpe):
 
 def test_the_page_has_sentences_meanings_and_limits(icpe):
     assert icpe("--recs", "old=recs.csv", "--recs", "new=recs.csv", "--test", "later.csv")[0] == 0
-    page = Path("audit.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    page = unescape(Path("audit.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " "))
     assert page.count('class="lead"') == 3
-    assert "Shown items are 0.6 times (old: 0.6) as popular as the items that people chose." in page
-    assert "The lists contain 62 % (old: 62 %) of what people wanted later." in page
+    assert "'new' fills 62 % of the list positions with niche items ('old': 62 %)" in page
+    assert "'old' is not better in any column of the table." in page
+    assert "29 % of the list positions of 'new' show items already used." in page
+    assert "Shown items are 0.6 times ('old': 0.6) as popular as the items that people chose." in page
+    assert "The lists contain 62 % ('old': 62 %) of what people wanted later." in page
     assert page.count("What this means.") == page.count("<b>Limits.</b>") == page.count("<svg") == 4
     assert "only moderately" in page
     assert "Lorenz curve" in page
@@ -131,9 +135,9 @@ def test_the_terminal_and_the_page_say_what_was_met(icpe):
     code, out, err = icpe("--recs", "recs.csv", "--test", "later.csv", "--user", "b")
     assert (code, err) == (0, "")
     flat = " ".join(out.replace("\N{NO-BREAK SPACE}", " ").split())
-    page = Path("audit.html").read_text(encoding="utf-8")
+    page = unescape(Path("audit.html").read_text(encoding="utf-8"))
     for words in (
-        "recs fills 62 % of the list positions with niche items, which are 80 % of the catalogue and have 57 % of the log",
+        "'recs' fills 62 % of the list positions with niche items, which are 80 % of the catalogue and have 57 % of the log",
         "29 % of the list positions show items that the user has already used",
         "14 % of the list positions show items that are not in the log (number of these items: 1)",
         "not in the log: 1 of 4",
@@ -231,6 +235,7 @@ def test_every_night_adds_a_row_and_the_page_draws_them(icpe):
     assert "apt@2 of recs is 0.5, and the limit of 'apt@2<.99*previous' is 0.61875" in err
     assert "'apt@2<.1'" not in err
     assert "apt@2<.1" in out
+    assert "Rows in bias.parquet: 2" in out
     table = pl.read_parquet("bias.parquet")
     assert table["lists"].to_list() == ["recs", "recs"]
     assert table["apt@2"].to_list() == [0.625, 0.5]  # the night that failed is a part of the history too

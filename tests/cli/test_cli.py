@@ -118,7 +118,7 @@ BROKEN = {
     "bad mapping": (["data", "describe", "log.csv", "--column", "user_id"], "should look like user_id=uid"),
     "bad picture": (["data", "describe", "log.csv", "-o", "tail.gif"], "should end in .png, .svg, .pdf"),
     "no times": (["split", "untimed.csv", "--split", "chronological"], "has no timestamps"),
-    "wrong shares": (["split", "log.csv", "--split.train", "0.95"], "expected shares that leave something for test.*--split.train"),
+    "wrong shares": (["split", "log.csv", "--split.train", "0.95"], "--split.train is 0.95 and --split.valid is 0.1; expected shares that leave something for test"),
     "mode of another split": (["split", "log.csv", "--split", "random", "--split.mode", "ips"], "--split random does not take --split.mode"),
     "unknown option": (["split", "log.csv", "--sed", "1"], "no such option.*--sed.*--seed.*Try 'icpe split --help'"),
     "unknown verb": (["splt"], "no such command 'splt'.*Try 'icpe --help'"),

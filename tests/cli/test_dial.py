@@ -182,12 +182,12 @@ def test_a_picture_of_the_front(icpe, runs, tmp_path):
     ("words", "message"),
     [
         (["--niche-share", "0.999"], r"a share of 0\.999; it reaches from 0\.\d+ to \d\.\d+"),
-        (["--niche-share", "40"], r"--niche-share is 40\.0; expected a share from 0 to 1"),
+        (["--niche-share", "40"], r"--niche-share is 40; expected a share from 0 to 1"),
         (["--niche-share", "0.4", "--keep", "0.9"], "--niche-share and --keep are different wishes"),
         (["--save"], "--save keeps a choice: add --niche-share"),
         (["--boost"], "--boost helps to meet --niche-share or --keep; add one of them"),
         (["--boost", "--goal", "balanced"], "--boost helps to meet --niche-share or --keep; add one of them"),
-        (["--boost", "--niche-share", "4"], r"--niche-share is 4\.0; expected a share from 0 to 1"),
+        (["--boost", "--niche-share", "4"], r"--niche-share is 4; expected a share from 0 to 1"),
         (["--beta", "5e6", "--save"], "beta is 5000000"),
         (["--plot", "front.docx"], r"front\.docx"),
     ],
@@ -243,7 +243,7 @@ def test_train_takes_goals_and_wishes(icpe, runs, tmp_path):
     assert found["valid"]["balanced_ndcg@20"] == pytest.approx(front["balanced_ndcg"].max())
     code, _, err = icpe(*words, "--niche-share", 2, "-o", tmp_path / "wrong")
     assert code == 2
-    assert re.search(r"niche.share is 2", err), err
+    assert re.search(r"--niche-share is 2; expected a share from 0 to 1, such as 0\.4", err), err
 
 
 def test_recommend_and_evaluate_take_any_setting(icpe, runs):

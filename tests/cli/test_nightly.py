@@ -95,7 +95,7 @@ def test_a_run_that_goes_on_keeps_the_saved_choice(icpe, monday, tmp_path):
 def test_refit_goes_live_and_resumes(icpe, monday):
     code, out, err = icpe("train", "--init-from", monday, "--train.epochs", 1, "--refit", "-o", "run")
     assert code == 0, err
-    assert f"The model that goes live is {Path('run/live')}, trained on all parts for" in out
+    assert f"The model that goes live is {Path('run/live')}, trained on all parts for 1 epoch." in out
     assert icpe("recommend", "run/live", "--all", "-o", "recs.csv")[0] == 0
     result = json.loads(Path("run/live/result.json").read_text())
     code, out, err = icpe(

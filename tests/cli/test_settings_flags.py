@@ -200,8 +200,8 @@ def test_wrong_ranking_settings_name_the_flag(icpe, runs, method, flags, message
 
 
 def test_ranking_flags_complete_by_the_run(runs):
-    assert complete("evaluate", runs / "icpe", "--method.") == ["--method.beta"]
-    assert complete("evaluate", runs / "popularity", "--method.") == ["--method.beta"]
+    assert complete("evaluate", runs / "icpe", "--method.") == ["--method.beta", "--method.boost"]
+    assert complete("evaluate", runs / "popularity", "--method.") == ["--method.beta", "--method.boost"]
 
 
 def test_the_flags_of_the_documentation_exist(icpe):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import signal
 import sqlite3
 import sys
@@ -196,6 +197,13 @@ class Terminal(io.StringIO):
 
     def isatty(self):
         return True
+
+
+def test_lines_of_a_method_without_settings_end_with_a_word(icpe, log_file):
+    code, out, err = icpe("tune", log_file, "--methods", "popularity", "--trials", "1", "--seeds", "1", "-o", "tuning")
+    assert code == 0
+    assert re.fullmatch(r"\[1/1\] popularity on mf, trial 1 complete: .*, \d+ s\n", err)
+    assert all(line == line.rstrip() for line in out.splitlines())
 
 
 def test_a_terminal_shows_a_bar_with_the_best_so_far(icpe, log_file, monkeypatch):

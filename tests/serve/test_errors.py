@@ -10,21 +10,40 @@ from icpe.serve.guard import check_key
     ("sent", "fields", "part"),
     [
         ({}, [], "send user_id, or history"),
-        ({"user_id": 3.5}, ["user_id"], "a valid integer or a valid string"),
+        (
+            {"user_id": 3.5},
+            ["user_id"],
+            "user_id is 3.5; expected an id: a whole number, or a text of at most 512 characters",
+        ),
         ({"user_id": "u3"}, ["user_id"], "user ids are integers here, such as 0"),
-        ({"user_id": True}, ["user_id"], "valid integer"),
-        ({"user_id": 2**70}, ["user_id"], "less than or equal"),
-        ({"user_id": 3, "n": 0}, ["n"], "greater than or equal to 1"),
-        ({"user_id": 3, "n": 1001}, ["n"], "less than or equal to 1000"),
-        ({"user_id": 3, "n": "5"}, ["n"], "valid integer"),
-        ({"user_id": 3, "beta": 1e9}, ["beta"], "less than or equal to 1000000"),
-        ({"user_id": 3, "beta": "1"}, ["beta"], "valid number"),
+        ({"user_id": True}, ["user_id"], "user_id is true; expected an id"),
+        ({"user_id": 2**70}, ["user_id"], f"user_id is {2**70}; expected an id"),
+        ({"user_id": 10**4000}, ["user_id"], "user_id cannot be used; expected an id"),
+        ({"user_id": "x" * 600}, ["user_id"], "xxx… (202 characters); expected an id"),
+        ({"user_id": 3, "n": 0}, ["n"], "n is 0; expected a whole number from 1 to 1,000"),
+        ({"user_id": 3, "n": 1001}, ["n"], "n is 1001; expected a whole number from 1 to 1,000"),
+        ({"user_id": 3, "n": "5"}, ["n"], "n is '5'; expected a whole number from 1 to 1,000"),
+        ({"user_id": 3, "n": None}, ["n"], "n is null; expected a whole number"),
+        ({"user_id": 3, "beta": 1e9}, ["beta"], "expected a finite number from -1,000,000 to 1,000,000"),
+        ({"user_id": 3, "beta": "1"}, ["beta"], "beta is '1'; expected a finite number"),
+        ({"user_id": 3, "hide_seen": {}}, ["hide_seen"], "hide_seen is an object; expected true or false"),
         ({"user_id": 3, "deny": [1, "a"]}, ["deny"], "item ids are integers here"),
-        ({"user_id": 3, "deny": [0] * 10_001}, ["deny"], "at most 10000"),
-        ({"history": []}, ["history"], "at least 1"),
-        ({"history": [0] * 1_001}, ["history"], "at most 1000"),
-        ({"user_id": 3, "unknown": "raise"}, ["unknown"], "'error' or 'popular'"),
-        ({"user_id": 3, "colour": 1}, ["colour"], "Extra inputs are not permitted"),
+        (
+            {"user_id": 3, "deny": [0] * 10_001},
+            ["deny"],
+            "deny is a list of 10,001; expected a list of at most 10,000 ids",
+        ),
+        ({"history": []}, ["history"], "history is a list of 0; expected a list of 1 to 1,000 ids"),
+        ({"history": [1, 2.5]}, ["history.1"], "history.1 is 2.5; expected history to be a list of 1 to 1,000 ids"),
+        ({"history": [0] * 1_001}, ["history"], "history is a list of 1,001; expected a list of 1 to 1,000 ids"),
+        ({"user_id": 3, "unknown": "raise"}, ["unknown"], "unknown is 'raise'; expected 'error' or 'popular'"),
+        (
+            {"user_id": 3, "colour": 1},
+            ["colour"],
+            "unknown field 'colour'; known fields are user_id, history, n, beta, ",
+        ),
+        ({"user_id": 3, "a colour": 1}, [], "unknown field 'a colour'; known fields are user_id, history, n, beta, "),
+        ({"user_id": 3, "x" * 999: 1}, ["x" * 999], "xxx… (999 characters)'; known fields are"),
         ([], [], "should be a JSON object"),
         ("text", [], "should be a JSON object"),
     ],
@@ -59,8 +78,14 @@ def test_broken_bodies(serve, content, kind, part):
 def test_paths_in_a_batch(serve):
     response = serve().post("/v1/recommend:batch", json={"requests": [{"user_id": 1}, {"user_id": 1, "n": 0}]})
     assert response.json()["error"]["fields"] == ["requests.1.n"]
+    assert response.json()["error"]["message"] == "requests.1.n is 0; expected a whole number from 1 to 1,000"
+    odd = serve().post("/v1/recommend:batch", json={"requests": [{"user_id": 1, "foo": 2}], "bar": 1})
+    assert odd.json()["error"]["fields"] == ["requests.0.foo", "bar"]
+    message = odd.json()["error"]["message"]
+    assert "unknown field 'requests.0.foo'; known fields are user_id, history" in message
+    assert message.endswith("unknown field 'bar'; known fields are requests")
     many = serve().post("/v1/recommend:batch", json={"requests": [{"user_id": 1}] * 257})
-    assert "at most 256" in many.json()["error"]["message"]
+    assert "requests is a list of 257; expected a list of 1 to 256 objects" in many.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

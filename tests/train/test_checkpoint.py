@@ -132,8 +132,24 @@ def test_another_run_is_refused(tmp_path):
     before = contents(tmp_path)
     with pytest.raises(DataError, match="belongs to another run: its seed is 0, but this run has 1"):
         load_checkpoint(tmp_path, {**WHO, "seed": 1})
-    with pytest.raises(DataError, match="its method is None, but this run has 'normal'"):
+    with pytest.raises(DataError, match="its method is not set, but this run has 'normal'"):
         load_checkpoint(tmp_path, {**WHO, "method": "normal"})
+    for other, said in (
+        (
+            {"backbone": {"name": "lightgcn", "layers": 3}},
+            "it was trained with backbone 'mf', but this run has 'lightgcn'.",
+        ),
+        ({"backbone": {"name": "mf", "layers": [3]}}, "its backbone.layers is [3, 2], but this run has [3]."),
+        ({"backbone": {**WHO["backbone"], "dim": None}}, "its backbone.dim is not set, but"),
+        ({"training data": "5f3a"}, "its training data are others than those of this run."),
+        (
+            {"seed": 2, "backbone": {"name": "mf", "layers": [], "dim": 4, "odd": 1, "even": 2}},
+            "its seed is 0, but this run has 2; its backbone.layers is [3, 2], but this run has []; its backbone.dim is "
+            "not set, but this run has 4; further differences: 2.",
+        ),
+    ):
+        with pytest.raises(DataError, match=re.escape(said)):
+            load_checkpoint(tmp_path, {**WHO, **other})
     assert contents(tmp_path) == before
 
 

@@ -126,7 +126,7 @@ def _length(n: int | None, longest: int) -> tuple[int, list[str]]:
     if n < 1:
         raise ConfigError(f"n is {n}; expected a whole number of at least 1")
     if n > longest:
-        raise ConfigError(f"n is {n}, but the longest list has {longest} items; choose n up to {longest}")
+        raise ConfigError(f"n is {n}, but the longest list has {longest} items; expected at most {longest}")
     return n, []
 
 

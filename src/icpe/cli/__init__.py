@@ -36,8 +36,12 @@ from icpe.cli.torchrun import run_together, under_torchrun
 from icpe.errors import ConfigError, DataError, IcpeError, NotFittedError
 from icpe.shown import shortened, visible, visible_lines
 
-# The library writes remedies as "pass ids='text' (command line: --ids text)".
-_REMEDY = re.compile(r"\b([Pp]ass|[Cc]heck) (?:(?!\b[Pp]ass\b|\b[Cc]heck\b).)*? \(command line: (.*?)\)", re.DOTALL)
+# The library writes remedies as "pass ids='text' (command line: --ids text)". A parenthesis in quotes is in a name.
+_REMEDY = re.compile(
+    r"\b([Pp]ass|[Cc]heck) (?:(?!\b[Pp]ass\b|\b[Cc]heck\b).)*? "
+    r"\(command line: ((?:'[^']*'|\"[^\"]*\"|[^)'\"])*|.*?)\)",
+    re.DOTALL,
+)
 
 _LONGEST_LINE = 2000  # characters
 
@@ -169,7 +173,7 @@ def _wants_json(arguments: list[str]) -> bool:
 
 def _print_json_error(error: BaseException, exit_code: int) -> None:
     """Print the reason of a failure as one line of JSON on standard error, below whatever progress is there."""
-    message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    message = _usage_text(error) if isinstance(error, click.ClickException) else str(error)
     if isinstance(error, IcpeError):
         message = _REMEDY.sub(r"\1 \2", message)
     code = next(name for kind, name in _CODES if isinstance(error, kind))
@@ -204,8 +208,18 @@ def _print_usage_error(error: click.ClickException) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the help page
         error.show()
         return
-    message = error.format_message()
+    message = _usage_text(error)
     _print_error(message[:1].lower() + message[1:])
     context = getattr(error, "ctx", None)
     if context is not None:
         click.echo(f"Try '{context.command_path} --help'.", err=True)
+
+
+def _usage_text(error: click.ClickException) -> str:
+    """Return the message of a wrong use. The parser would give each choice of a missing option a line."""
+    if isinstance(error, click.MissingParameter) and isinstance(getattr(error.param, "type", None), click.Choice):
+        assert error.param is not None
+        *others, last = error.param.type.choices  # type: ignore[attr-defined]
+        choices = f"{', '.join(map(str, others))} or {last}" if others else str(last)
+        return f"Missing {error.param.param_type_name} {error.param.get_error_hint(error.ctx)}; choose {choices}"
+    return error.format_message()

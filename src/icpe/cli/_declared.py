@@ -3,16 +3,18 @@
 This module imports the library; commands import it only when they need it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_origin
 
 from pydantic import ValidationError
 
 from icpe.backbones import BACKBONES
+from icpe.cli._flag_names import with_flags
 from icpe.errors import ConfigError
 from icpe.methods import METHODS
-from icpe.runs.config import EvaluateSettings, RunConfig
+from icpe.runs.config import DATA, EvaluateSettings, RunConfig
 from icpe.settings import Declaration, Settings, setting
 from icpe.split import KINDS
 from icpe.suggest import nearest, unknown_name
@@ -115,9 +117,43 @@ def check_flags(dotted: Mapping[str, Mapping[str, Any]], config: RunConfig) -> R
         values = dotted.get(section, {})
         mistakes += find_mistakes(found, values)
         config = config.updated(section, found.with_lists(values))
+        if section == "split":  # no preset fills these in later, so a rule about several of them can be checked here
+            mistakes += _broken_rules(found, {name: one for name, one in config.split.items() if name != "kind"})
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return config
+
+
+def check_file(path: Path, config: RunConfig, replaced: Container[str] = ()) -> None:
+    """Check the names and values of the settings in a configuration file.
+
+    Args:
+        path: the file.
+        config: its content.
+        replaced: sections that flags replace, so that the file does not matter.
+
+    Raises:
+        ConfigError: lists all mistakes, one line each, with the file.
+    """
+    mistakes = [str(unknown_name("setting of [data]", name, DATA)) for name in config.data if name not in DATA]
+    for section in ("split", "backbone", "method", "train", "evaluate"):
+        values = dict(getattr(config, section))
+        name = values.pop("kind" if section == "split" else "name", None)
+        values.pop("preset", None)
+        if section in replaced or not isinstance(name, str | None):
+            continue
+        try:
+            found = find_section(section, name)
+        except ConfigError as error:
+            mistakes.append(str(error))
+            continue
+        try:
+            found.kind.parse(found.with_lists(values), found.owner if section in DEFAULTS else f"[{section}]")
+        except ConfigError as error:
+            # A rule about several settings is checked later, with the values of the flags.
+            mistakes += str(error).splitlines() if _at_fault(found, found.with_lists(values)) else []
+    if mistakes:
+        raise ConfigError("\n".join(f"{path}: {one}" for one in mistakes))
 
 
 def find_mistakes(section: Section, values: Mapping[str, Any], only: Iterable[Declaration] | None = None) -> list[str]:
@@ -131,18 +167,33 @@ def find_mistakes(section: Section, values: Mapping[str, Any], only: Iterable[De
     declared = {one.name: one for one in (section.declared() if only is None else only)}
     known = {name: value for name, value in values.items() if name in declared}
     mistakes = [_unknown_flag(section, name, declared) for name in values if name not in known]
+    # A rule about several settings has no place; the library checks it with the values of the file.
+    return mistakes + [
+        f"{section.flag(name)} is {values[name]!r}; expected {declared[name].expected}"
+        for name in _at_fault(section, section.with_lists(known))
+        if name in declared
+    ]
+
+
+def _at_fault(section: Section, values: Mapping[str, Any]) -> list[str]:
+    """Return the names of the settings that are unknown or have a wrong value of their own."""
     try:
-        section.kind(**section.with_lists(known))
+        section.kind(**values)
     except ConfigError as error:
-        # A rule about several settings has no place; the library checks it with the values of the file.
         found = error.__cause__.errors() if isinstance(error.__cause__, ValidationError) else []
-        wrong = dict.fromkeys(str(one["loc"][0]) for one in found if one["loc"])
-        mistakes += [
-            f"{section.flag(name)} is {values[name]!r}; expected {declared[name].expected}"
-            for name in wrong
-            if name in declared
-        ]
-    return mistakes
+        return list(dict.fromkeys(str(one["loc"][0]) for one in found if one["loc"]))
+    return []
+
+
+def _broken_rules(section: Section, values: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the values together, by their flags; nothing if one is wrong by itself."""
+    if _at_fault(section, values):
+        return []
+    try:
+        section.kind(**values)
+    except ConfigError as error:
+        return with_flags(str(error), {name: section.flag(name) for name in section.kind.model_fields}).splitlines()
+    return []
 
 
 def _unknown_flag(section: Section, name: str, declared: Iterable[str]) -> str:

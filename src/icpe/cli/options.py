@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from icpe.cli._flag_names import Share
 from icpe.cli._names import BACKBONE, DATA, METHOD
 from icpe.cli.torchrun import launcher
 from icpe.shown import visible_lines
@@ -113,7 +114,7 @@ def make_goal_options(default: str) -> Callable[[Command], Command]:
             help="What the dial aims at on the validation part: its NDCG (traffic), its NDCG with all items counted "
             f"alike (balanced), or nothing (none). Default: {default}.",
         ),
-        click.option("--niche-share", type=float, help="Wished share of the places for niche items, such as 0.4."),
+        click.option("--niche-share", type=Share(0.4), help="Wished share of the places for niche items, such as 0.4."),
     )
 
 
@@ -201,7 +202,7 @@ reading_options = together(
     click.option(
         "--format",
         type=click.Choice(["parquet", "csv", "tsv", "inter", "lists", "hetrec", "npy", "jsonl"]),
-        help="File format, if the suffix does not tell.",
+        help="File format, if the file name does not show it.",
     ),
     click.option("--separator", help="Separator of the fields in a text file, such as ';'."),
     click.option(

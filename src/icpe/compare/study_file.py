@@ -11,7 +11,7 @@ from typing import Any
 from icpe.compare._state import Cell
 from icpe.errors import ConfigError
 from icpe.runs.config import SECTIONS, RunConfig
-from icpe.suggest import nearest
+from icpe.suggest import missing_file, nearest
 from icpe.toml import parse_toml
 
 _CELL_KEYS = ("label", "tuned", "ranking")
@@ -25,6 +25,8 @@ def read_cells(path: Path) -> tuple[list[Cell], list[int] | None]:
     """
     try:
         content = parse_toml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise missing_file(path) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
     seeds, cells = content.pop("seeds", None), content.pop("cells", None)

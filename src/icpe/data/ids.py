@@ -62,8 +62,10 @@ def _as_ids(table: Table, column: str) -> pl.Series:
         values = values.fill_nan(None)
     if values.null_count():
         index = int(values.is_null().arg_true()[0])
+        lacking = values.null_count()
+        how_many = f" ({lacking:,} rows lack it)" if lacking > 1 else ""
         raise DataError(
-            f"{table.where(index)}: {column!r} is missing ({values.null_count():,} rows lack it). "
+            f"{table.where(index)}: {column!r} is missing{how_many}. "
             "Every row needs a user and an item: add the missing ids or remove the rows"
         )
     if values.dtype in (pl.String, pl.Categorical, pl.Enum):

@@ -75,6 +75,8 @@ def _as_frame(info: Any) -> pl.DataFrame:
         except (TypeError, ValueError) as error:
             raise DataError(f"item information cannot be read from {type(info).__name__!r}") from error
     path = Path(info)
+    if not path.exists():
+        raise DataError(f"item information {path} does not exist. Check the path; relative paths start at {Path.cwd()}")
     try:
         if path.suffix == ".parquet":
             return pl.read_parquet(path, glob=False)

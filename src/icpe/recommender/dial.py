@@ -42,10 +42,10 @@ class Wish:
             raise ConfigError(f"a wish is one of niche_share, keep, goal and beta; found {found}")
         if self.goal is not None and self.goal not in get_args(Goal):
             raise ConfigError(f"goal is {self.goal!r}; expected one of {', '.join(get_args(Goal))}")
-        for name in ("niche_share", "keep"):
+        for name, example in (("niche_share", 0.4), ("keep", 0.95)):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and 0 <= value <= 1):
-                raise ConfigError(f"{name} is {value!r}; expected a share from 0 to 1, such as 0.4")
+                raise ConfigError(f"{name} is {value!r}; expected a share from 0 to 1, such as {example}")
         if self.beta is not None and not _is_number(self.beta):
             raise ConfigError(f"beta is {self.beta!r}; expected a finite number")
         if not isinstance(self.boost, bool):

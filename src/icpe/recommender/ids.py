@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from icpe.data.interactions import Interactions
 from icpe.errors import DataError
 
 Ids = Sequence[Any] | pl.Series
@@ -37,6 +38,22 @@ def parse_ids(texts: Sequence[str], known: pl.Series, what: str) -> list[Any]:
                 f"{what} {text!r} is not an id of this model: ids are integers, such as {known[0]}"
             ) from None
     return ids
+
+
+def parse_known_users(texts: Sequence[str], log: Interactions) -> list[Any]:
+    """Return typed ids of users of the log.
+
+    Raises:
+        DataError: a text is no id of the log.
+    """
+    users = parse_ids(texts, log.users, "user")
+    for user, code in zip(users, log.user_index.codes(as_ids(users, log.users, "user")), strict=True):
+        if code < 0:
+            raise DataError(
+                f"user {user!r} is not in the training data; known ids look like {log.users[0]!r}. Correct the id or "
+                "leave it out"
+            )
+    return users
 
 
 def as_ids(ids: Ids, known: pl.Series, what: str) -> pl.Series:

@@ -124,7 +124,11 @@ class Recommender(Generic[Kind]):
     def _known(self, ids: Ids, what: Literal["user", "item"]) -> IntArray:
         codes = self.ranker.user_codes(ids) if what == "user" else self.ranker.item_codes(ids)
         if len(codes) and codes.min() < 0:
-            raise DataError(f"{what} {ids[int(np.argmin(codes))]!r} is not in the training data")
+            known = self.log.users if what == "user" else self.log.items
+            raise DataError(
+                f"{what} {ids[int(np.argmin(codes))]!r} is not in the training data; known ids look like {known[0]!r}. "
+                "Correct the id or leave it out"
+            )
         return codes
 
     def _handle_unknown(self, unknown_users: pl.Series, unknown: Unknown) -> None:
@@ -133,7 +137,10 @@ class Recommender(Generic[Kind]):
         message = f"user {unknown_users[0]!r} is not in the training data"
         more = f" (and {len(unknown_users) - 1:,} more)" if len(unknown_users) > 1 else ""
         if unknown == "raise":
-            raise DataError(f"{message}{more}. Pass unknown='ignore' or 'popular', or use fold_in with a list of items")
+            raise DataError(
+                f"{message}{more}; known ids look like {self.log.users[0]!r}. Pass unknown='ignore' or 'popular', or "
+                "use fold_in with a list of items (command line: --unknown ignore or --unknown popular)"
+            )
         if unknown == "warn":
             warnings.warn(f"{message}{more}; left out", stacklevel=3)
 

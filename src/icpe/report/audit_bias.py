@@ -73,7 +73,7 @@ def accuracy_sentence(audit: Audit, one: AuditedLists, first: AuditedLists | Non
 
     def recall(end: str) -> str:
         name = f"recall{end}@{audit.n}"
-        compared = f" ({first.label}: {percent(first.values[name])})" if first else ""
+        compared = f" ('{first.label}': {percent(first.values[name])})" if first else ""
         return f"{percent(one.values[name])}{compared}"
 
     found = f"The lists contain {recall('')} of what people wanted later"
@@ -151,7 +151,7 @@ def lorenz_card(audit: Audit) -> FigureCard:
 
 
 def _times(one: AuditedLists, first: AuditedLists | None, name: str) -> str:
-    compared = f" ({first.label}: {_factor(first.values, name)})" if first else ""
+    compared = f" ('{first.label}': {_factor(first.values, name)})" if first else ""
     return f"{_factor(one.values, name)} times{compared}"
 
 

@@ -22,13 +22,13 @@ from icpe.runs.presets import find_preset
 from icpe.settings import Settings, setting
 from icpe.shown import shortened
 from icpe.split import KINDS, Parts, cut, everything, given
-from icpe.suggest import unknown_name
+from icpe.suggest import missing_file, unknown_name
 from icpe.toml import parse_toml
 from icpe.train import TrainSettings
 from icpe.train.method import TrainingMethod
 
 SECTIONS = ("data", "split", "backbone", "method", "train", "evaluate", "start")
-_DATA = ("train", "valid", "test", "k_core", "data_dir", *inspect.signature(Interactions.read).parameters)
+DATA = ("train", "valid", "test", "k_core", "data_dir", *inspect.signature(Interactions.read).parameters)
 
 _PATHS = ("source", "train", "valid", "test", "data_dir", "item_info")
 
@@ -78,6 +78,8 @@ class RunConfig:
         """
         try:
             content = parse_toml(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise missing_file(path) from None
         except (OSError, ValueError) as error:
             raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
         for name, values in content.items():
@@ -120,8 +122,8 @@ class RunConfig:
     def read_data(self, progress: bool = False) -> Interactions | Parts:
         """Return what the section ``[data]`` describes: a log, or the parts that the user gives."""
         for name in self.data:
-            if name not in _DATA:
-                raise unknown_name("setting of [data]", name, _DATA)
+            if name not in DATA:
+                raise unknown_name("setting of [data]", name, DATA)
         options = dict(self.data)
         source, k_core, data_dir = (options.pop(name, None) for name in ("source", "k_core", "data_dir"))
         parts = {name: options.pop(name, None) for name in ("train", "valid", "test")}

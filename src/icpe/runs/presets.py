@@ -26,6 +26,7 @@ from icpe.files import write_atomically
 from icpe.methods import METHODS
 from icpe.runs.earlier_versions import renamed
 from icpe.shown import shortened
+from icpe.suggest import missing_file
 from icpe.toml import parse_toml
 
 SECTIONS = ("backbone", "method", "train")
@@ -56,11 +57,11 @@ def find_preset(name: str, method: str, backbone: str) -> dict[str, dict[str, An
     try:
         cells = open_presets(name)
     except LookupError:
-        own = ", ".join(kind.presets) or "none"
+        own = f"Its own presets are {', '.join(kind.presets)}" if kind.presets else "It has no presets of its own"
         tuned = ", ".join(shipped_presets()) or "none"
         raise ConfigError(
-            f"method {method!r} has no preset {name!r}; it has {own}; tuned settings by data set: {tuned}; "
-            "the name of your own file must end in .toml"
+            f"method {method!r} has no preset {name!r}. {own}; the data sets with tuned settings are {tuned}. Name one "
+            "of these, or a file of your own, whose name must end in .toml"
         ) from None
     found = cells.get(method, {}).get(backbone)
     if found is None:
@@ -90,6 +91,8 @@ def read_presets(path: Path | Traversable) -> Cells:
     """
     try:
         content = parse_toml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise missing_file(path) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read as a file of presets: {error}") from error
     for method, cells in content.items():

@@ -18,6 +18,26 @@ Name = Annotated[StrictStr, Field(max_length=64)]
 Length = Annotated[StrictInt, Field(ge=1, le=LONGEST_LIST)]
 
 
+_ID = "an id: a whole number, or a text of at most 512 characters"
+EXPECTED = {
+    "user_id": _ID,
+    "item_id": _ID,
+    "id": _ID,
+    "prefix": "a text of at most 512 characters",
+    "history": f"a list of 1 to {LONGEST_HISTORY:,} ids",
+    "n": f"a whole number from 1 to {LONGEST_LIST:,}",
+    "beta": f"a finite number from {-LARGEST_BETA:,.0f} to {LARGEST_BETA:,.0f}",
+    "allow": f"a list of at most {MOST_IDS:,} ids",
+    "deny": f"a list of at most {MOST_IDS:,} ids",
+    "hide_seen": "true or false",
+    "model": "the name of a model, a text of at most 64 characters",
+    "models": "a list of at most 64 names of models",
+    "unknown": "'error' or 'popular'",
+    "requests": f"a list of 1 to {LARGEST_BATCH} objects, each a request like that of /v1/recommend",
+}
+"""What each field of a request takes, in words for messages."""
+
+
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 

@@ -23,12 +23,14 @@ from icpe.files import check_files, finish_interrupted, read_json, write_atomica
 from icpe.files.atomic import as_json, text_writer
 from icpe.files.manifest import file_entry
 from icpe.shards import Group, current, first, wait
+from icpe.shown import shortened
 from icpe.train.pieces import Piece, read_pieces
 
 FORMAT = 2  # format 1, of version 0.1, has no manifest
 DIVIDED = 3  # the format with a file of tensors from each process
 _PART = re.compile(r"state-\d+-[0-9a-f]+\.\d+-of-\d+\.safetensors")
 STATE = "state.json"
+_SHOWN = 3  # differences in a message
 _ELSEWHERE = "train again without --resume, into another folder"
 
 
@@ -137,12 +139,11 @@ def load_checkpoint(
         sources = _sources(content, step)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is damaged ({error}); {_ELSEWHERE}") from error
-    for key in identity:
-        if found.get(key) != identity[key]:
-            raise DataError(
-                f"the checkpoint in {folder} belongs to another run: its {key} is {found.get(key)!r}, "
-                f"but this run has {identity[key]!r}. Use the same data and settings, or another folder"
-            )
+    if differences := _differences(found, identity):
+        raise DataError(
+            f"the checkpoint in {folder} belongs to another run: {differences}. Use the same data and settings, or "
+            "another folder"
+        )
     for name in sources:
         try:
             _check_tensors(folder, name, content)
@@ -155,6 +156,34 @@ def load_checkpoint(
         return read_pieces(folder, sources, pieces or {}), record, content.get("curve")
     except (OSError, SafetensorError) as error:
         raise _damaged(folder / name, error) from error
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return in words how the identity of a checkpoint differs from that of the run; no words if it does not."""
+    names, said = [], []
+    for key, ours in wanted.items():
+        theirs = found.get(key)
+        if theirs == ours:
+            continue
+        if key.endswith(" data"):  # checksums, which tell nobody anything
+            said.append(f"its {key} are others than those of this run")
+        elif not isinstance(theirs, dict) or not isinstance(ours, dict):
+            said.append(f"its {key} is {_shown(theirs)}, but this run has {_shown(ours)}")
+        elif theirs.get("name") != ours.get("name"):
+            names.append(f"it was trained with {key} {theirs.get('name')!r}, but this run has {ours.get('name')!r}")
+        else:
+            said += [
+                f"its {key}.{name} is {_shown(theirs.get(name))}, but this run has {_shown(ours.get(name))}"
+                for name in dict.fromkeys((*ours, *theirs))
+                if (name in theirs, theirs.get(name)) != (name in ours, ours.get(name))
+            ]
+    said = [*names, *said]  # another method has other defaults, which would hide it
+    further = [f"further differences: {len(said) - _SHOWN}"] if len(said) > _SHOWN else []
+    return "; ".join([*said[:_SHOWN], *further])
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else shortened(repr(value))
 
 
 def _damaged(path: Path, error: Exception) -> DataError:

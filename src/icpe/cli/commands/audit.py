@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from icpe.cli._flag_names import naming_flags
 from icpe.cli.options import (
     Command,
     by_option,
@@ -126,17 +127,18 @@ def audit(
     nightly = Night.parse(history, date, rules)
     named = _named(recs)
     log = _stored_pairs(output, options) if stream else open_data(**options)
-    found = audit_lists(
-        log,
-        named,
-        test,
-        n=n,
-        columns=options["columns"],
-        recs_columns=recs_column,
-        test_columns=test_column,
-        recs_header=not recs_no_header,
-        ids=options["ids"] or "auto",
-    )
+    with naming_flags(n="-n"):
+        found = audit_lists(
+            log,
+            named,
+            test,
+            n=n,
+            columns=options["columns"],
+            recs_columns=recs_column,
+            test_columns=test_column,
+            recs_header=not recs_no_header,
+            ids=options["ids"] or "auto",
+        )
     kept, verdicts = nightly.judge(found)
     audit_report(found, output, users, command_line(), by, kept, verdicts)
     nightly.append(found)
@@ -217,4 +219,4 @@ def _print(
             click.echo(f"\n  {verdict}.")
     click.echo(f"\n  The page is {output}")
     if history is not None:
-        click.echo(f"  Nights in {history.path}: {history.nights:,}")
+        click.echo(f"  Rows in {history.path}: {history.nights:,}")

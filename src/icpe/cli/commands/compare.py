@@ -84,6 +84,7 @@ def compare(
     from icpe.report.comparison_sentences import undertrained
 
     rows, found = _cells(dotted, methods, backbones, cells, only, flags)
+    _check_subject(rows, subject, "--methods" if cells is None else str(cells))
     numbers = parse_seeds(seeds) if seeds is not None else found or list(range(5))
     try:
         with comparison_progress(rows, numbers) as show:
@@ -114,6 +115,20 @@ def compare(
                 click.echo()
                 echo_paragraph(note)
     return 1 if grid.failures else 0
+
+
+def _check_subject(rows: "Sequence[Cell]", subject: str, place: str) -> None:
+    """Refuse a subject that the command line names and that is not compared. The default need not be there."""
+    from icpe.compare.significance import find_subject
+    from icpe.errors import ConfigError
+
+    source = click.get_current_context().get_parameter_source("subject")
+    if source is not click.core.ParameterSource.DEFAULT and find_subject(rows, subject) is None:
+        compared = ", ".join(dict.fromkeys(cell.method if place == "--methods" else cell.label for cell in rows))
+        raise ConfigError(
+            f"--subject is {subject!r}, but this command compares {compared}. Name one of these, or add {subject!r} to "
+            f"{place}"
+        )
 
 
 def _cells(

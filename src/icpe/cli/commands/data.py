@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from icpe.cli._flag_names import naming_flags
 from icpe.cli._names import Name, dataset_names
 from icpe.cli.options import OrderedGroup, data_options, json_option, open_data, print_json, seed_option
 from icpe.cli.stored_data import open_stored, stream_option
@@ -127,7 +128,8 @@ def make(users: int, items: int, interactions: int, seed: int, output: Path, for
     refuse_others(output, ("items.parquet", "users.parquet"), "log.parquet", "a world")
     if (output / "log.parquet").exists() and not force:
         raise ConfigError(f"{output} already holds a world; choose another folder, or replace it with --force")
-    with progress_bar("interactions") as progress:
+    flags = naming_flags(users="--users", items="--items", interactions="--interactions")
+    with flags, progress_bar("interactions") as progress:
         world = make_world(users, items, interactions, seed, progress=progress)
     world.save(output)
     if as_json:

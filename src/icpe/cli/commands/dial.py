@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from icpe.cli._flag_names import Share
 from icpe.cli.options import (
     RunFolder,
     echo_paragraph,
@@ -21,11 +22,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", type=RunFolder())
-@click.option("--niche-share", type=float, metavar="SHARE", help="Give niche items this share of the places.")
+@click.option("--niche-share", type=Share(0.4), help="Give niche items this share of the places.")
 @click.option(
     "--keep",
-    type=float,
-    metavar="SHARE",
+    type=Share(0.95),
     help="Give niche items as many places as possible, but keep this share of the best NDCG.",
 )
 @click.option(

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from icpe.cli._flag_names import naming_flags
 from icpe.cli._ranking import RankingCommand, parse_ranking
 from icpe.cli.commands.train import as_text
 from icpe.cli.options import (
@@ -58,7 +59,8 @@ def evaluate(
     from icpe.runs.saved import evaluate_run
 
     ranking = parse_ranking(run, dotted, beta)
-    result = evaluate_run(run, list(depths) or None, data_dir, ranking, verify=verify, bias=with_audit)
+    with naming_flags(n="-n"):
+        result = evaluate_run(run, list(depths) or None, data_dir, ranking, verify=verify, bias=with_audit)
     if as_json:
         print_json(result)
     else:

@@ -224,7 +224,10 @@ class Request:
         if self.user_file is not None:
             found = read_ids(self.user_file, "--users", col.USER, model.log, self.columns)
             if self.unknown == "raise" and len(found.unknown):
-                raise DataError(f"--users {self.user_file}: user {found.unknown[0]!r} is not in the training data")
+                raise DataError(
+                    f"--users {self.user_file}: user {found.unknown[0]!r} is not in the training data; known ids look "
+                    f"like {model.log.users[0]!r}. Use --unknown ignore to skip such users, or --unknown popular"
+                )
             if self.unknown == "popular":
                 strangers = found.unknown.cast(model.log.users.dtype, strict=False).drop_nulls()
                 return pl.concat([found.known, strangers.alias(found.known.name)]), "popular"
@@ -234,8 +237,9 @@ class Request:
         missing = [f"user {user!r}" for user, code in zip(asked, codes, strict=True) if code < 0]
         if missing and self.unknown in (None, "raise"):
             raise DataError(
-                f"not in the training data: {', '.join(missing)}. Use --unknown ignore to skip such users, --unknown "
-                "popular to give them the most popular items, or --history ITEM,ITEM to recommend to a new user"
+                f"not in the training data: {', '.join(missing)}; known ids look like {model.log.users[0]!r}. Use "
+                "--unknown ignore to skip such users, --unknown popular to give them the most popular items, or "
+                "--history ITEM,ITEM to recommend to a new user"
             )
         return asked, self.unknown or "raise"
 
@@ -250,6 +254,13 @@ class Request:
         if path.suffix in _TABLES:
             raise DataError(f"--history {path} does not exist; pass a file, or items such as --history ITEM,ITEM")
         items = parse_ids((self.history or "").split(","), model.log.items, "item")
+        strange = [item for item, code in zip(items, model.ranker.item_codes(items), strict=True) if code < 0]
+        if strange:
+            raise DataError(
+                f"--history {self.history}: item {strange[0]!r} is not in the training data, and there is no file of "
+                f"this name. Name items of the training data, whose ids look like {model.log.items[0]!r}, or a file "
+                "with the columns user_id and item_id"
+            )
         yield model.fold_in(items, self.n, hide_seen=not self.include_seen, **limits)
 
     def _lists_of_log(self, model: "Model", path: Path, limits: dict[str, Any]) -> "Iterator[pl.DataFrame]":

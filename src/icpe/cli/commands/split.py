@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from icpe.cli._flag_names import with_flags
 from icpe.cli.options import data_options, json_option, open_data, print_json, seed_option
 from icpe.cli.stored_data import open_stored, stream_option
 
@@ -105,5 +106,5 @@ def _check(kind: str, settings: dict[str, Any]) -> None:
     try:
         KINDS[kind].parse(settings)
     except ConfigError as error:
-        flags = ", ".join(f"--split.{name}" for name in settings)
-        raise ConfigError(f"{error} (from {flags})") from None
+        named = {name: f"--split.{name}" for name in KINDS[kind].model_fields}
+        raise ConfigError(with_flags(str(error), named)) from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from icpe.cli._flag_names import naming_flags
 from icpe.cli.dotted import DottedCommand
 from icpe.cli.options import (
     backbone_option,
@@ -98,7 +99,7 @@ def train(
     folder = output or agreed_folder(free_folder(config))
     _note_new_run(folder, resume)
     try:
-        with progress_bar(str(folder)) as report:
+        with naming_flags(n="-n"), progress_bar(str(folder)) as report:
             progress = TrainingProgress(report)
             result = Run(config, folder, progress.on_step, progress.on_evaluation).train(resume, force)
         if refit:
@@ -123,7 +124,7 @@ def train(
     click.echo(f"\nSaved in {folder}{chosen}. Try: {program()} recommend {folder} --user ID")
     if refit:
         epochs = result["live"]["refit"]["epochs"]
-        click.echo(f"The model that goes live is {folder / LIVE}, trained on all parts for {epochs:.1f} epochs.")
+        click.echo(f"The model that goes live is {folder / LIVE}, trained on all parts for {_epochs(epochs)}.")
 
 
 def _note_new_run(folder: Path, resume: bool) -> None:
@@ -196,6 +197,7 @@ def nightly_config(
 
 def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
     """Return the configuration of a run: defaults, overridden by the file, overridden by the flags."""
+    from icpe.cli._declared import check_file
     from icpe.runs.config import RunConfig
 
     path = flags["config"]
@@ -213,16 +215,21 @@ def make_config(dotted: dict[str, dict[str, Any]], **flags: Any) -> "RunConfig":
     names = {"item_info": flags["item_info"], "item_columns": flags["item_columns"]}
     config = config.updated("data", {**named, **reading, **header, **names})
     # Another split, backbone or method has other settings, so those of the file do not apply to it.
-    chosen = {"split": flags["kind"], "backbone": flags["backbone"], "method": flags["method"]}
-    for section, key, default in (
-        ("split", "kind", "unbiased"),
-        ("backbone", "name", "mf"),
-        ("method", "name", "normal"),
-    ):
-        if chosen[section] not in (None, getattr(config, section).get(key, default)):
-            emptied: dict[str, Any] = {section: {}}
-            config = replace(config, **emptied)
-        config = config.updated(section, {key: chosen[section]})
+    chosen = {
+        "split": ("kind", "unbiased", flags["kind"]),
+        "backbone": ("name", "mf", flags["backbone"]),
+        "method": ("name", "normal", flags["method"]),
+    }
+    emptied: dict[str, Any] = {
+        section: {}
+        for section, (key, default, wanted) in chosen.items()
+        if wanted not in (None, getattr(config, section).get(key, default))
+    }
+    if path is not None:
+        check_file(path, config, replaced=emptied)
+    config = replace(config, **emptied)
+    for section, (key, _, wanted) in chosen.items():
+        config = config.updated(section, {key: wanted})
     config = config.updated("method", {"preset": flags["preset"]})
     config = config.updated("train", {name: flags.get(name) for name in ("seed", "device", "goal", "niche_share")})
     config = config.updated("evaluate", {"n": list(flags["depths"]) or None})
@@ -252,6 +259,11 @@ def _how_to_resume(folder: Path) -> str:
     words = [word for word in command_line().split(" ") if word not in ("--force", "--resume")]
     command, named = " ".join(words), any(re.match(r"-o|--output(=|$)", word) for word in words)
     return f"the state is saved in {folder}. Continue with: {command}{'' if named else f' -o {folder}'} --resume"
+
+
+def _epochs(count: float) -> str:
+    number = f"{count:.1f}".removesuffix(".0")
+    return f"{number} epoch{'' if number == '1' else 's'}"
 
 
 def still_improving(result: dict[str, Any]) -> bool:

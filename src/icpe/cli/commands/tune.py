@@ -209,9 +209,10 @@ def _progress(total: int) -> Iterator[Callable[["TrialEvent"], None]]:
 def _line(event: "TrialEvent") -> str:
     outcome = event.reason if event.score is None else f"{event.score:.4f}"
     best = "-" if event.best is None else f"{event.best:.4f}"
+    settings = f", {shown}" if (shown := _settings(event.settings)) else ""
     return (
         f"[{event.done}/{event.total}] {event.method} on {event.backbone}, trial {event.ended} "
-        f"{event.state}: {outcome} (best {best}), {event.seconds:.0f} s, {_settings(event.settings)}"
+        f"{event.state}: {outcome} (best {best}), {event.seconds:.0f} s{settings}"
     )
 
 
@@ -233,7 +234,7 @@ def as_text(found: list["TuningResult"], trials: int, presets: Path) -> str:
         score = "-" if one.score is None else f"{one.score:.4f}"
         words = _settings(one.settings) if one.score is not None else one.reason
         counts = f"{one.trials:>7}{one.pruned:>8}{one.failed:>8}"
-        lines.append(f"{one.method:<18}{one.backbone:<10}{counts}  {score:>{width}}  {words}")
+        lines.append(f"{one.method:<18}{one.backbone:<10}{counts}  {score:>{width}}  {words}".rstrip())
     short = [f"{one.method} on {one.backbone} ({_why_short(one)})" for one in found if one.trials < trials]
     if short:
         lines += ["", f"Fewer than {trials} trials: {', '.join(short)}."]

@@ -4,6 +4,7 @@ Columns that carry our name are used; any other name needs an explicit mapping, 
 unnoticed.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class ExpectedColumns:
 
     def remedy(self, mapping: Mapping[str, str | int], flags: str = "") -> str:
         """The arguments to pass in Python and on the command line. ``flags`` are further command-line flags."""
-        options = " ".join(f"{self.flag} {ours}={theirs}" for ours, theirs in mapping.items())
+        options = " ".join(f"{self.flag} {ours}={shlex.quote(str(theirs))}" for ours, theirs in mapping.items())
         return f"{self.argument}={dict(mapping)!r} (command line: {flags}{options})"
 
     def remedy_without_header(self, flags: str = "") -> str:
@@ -89,8 +90,11 @@ def pick_columns(
             raise DataError(_not_found(theirs, ours, available, mapping, source, expected))
     doubled = [theirs for theirs in picked.values() if list(picked.values()).count(theirs) > 1]
     if doubled:
+        purposes = [ours for ours, theirs in picked.items() if theirs == doubled[0]]
+        wrong = [ours for ours in purposes if ours in mapping][-1]
         raise ConfigError(
-            f"{expected.argument} uses column {doubled[0]!r} of {source} twice; each column can serve one purpose"
+            f"column {shortened(repr(doubled[0]))} of {source} is used twice, as {' and as '.join(purposes)}; each "
+            f"column can serve one purpose. Pass {expected.remedy({wrong: 'NAME'})}, where NAME is another column"
         )
     return picked
 

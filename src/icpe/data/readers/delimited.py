@@ -18,6 +18,8 @@ from icpe.data.readers.column_mapping import INTERACTION, Columns, ExpectedColum
 from icpe.data.readers.table import Piece, Table
 from icpe.data.readers.text_lines import broken_archive, explain_fields, first_line, read_lines
 from icpe.errors import ConfigError, DataError
+from icpe.shown import shortened
+from icpe.types import BoolArray
 
 STREAM_FROM_BYTES = 64 << 20
 """Size from which files are read in batches. Smaller files are read just as fast at once, without compiled kernels."""
@@ -25,6 +27,7 @@ STREAM_FROM_BYTES = 64 << 20
 STREAM_BATCH_ROWS = 250_000
 """Number of rows in a batch."""
 
+_SEPARATORS = ",\t;|"
 _HETREC_ITEMS = ("artistID", "movieID", "bookmarkID", "itemID")
 
 
@@ -114,7 +117,12 @@ def _find_layout(
         names = [name.split(":")[0] for name in names]
     if format == "hetrec":
         columns = {**_hetrec_columns(names), **(columns or {})}
-    picked = pick_columns(names, columns, str(path), header, expected)
+    try:
+        picked = pick_columns(names, columns, str(path), header, expected)
+    except (ConfigError, DataError) as error:
+        # Only logs have an option for the separator.
+        hint = _wrong_separator(head, fields, separator, path) if expected is INTERACTION else None
+        raise hint or error from None
     _check_unique(names, picked, path, expected)
     return _Layout(
         path=path,
@@ -128,9 +136,23 @@ def _find_layout(
 
 
 def _check_separator(separator: str | None, path: Path) -> str | None:
+    if separator == "\\t":  # as it arrives from a shell, which does not know this way to write a tab
+        return "\t"
     if separator is not None and len(separator.encode()) != 1:
         raise ConfigError(f"separator is {separator!r} for {path}; expected one character such as ',' or '\\t'")
     return separator
+
+
+def _wrong_separator(head: str, fields: list[str], separator: str, path: Path) -> DataError | None:
+    """The error for a first row that this separator leaves whole and another one splits; None for other rows."""
+    better = max(_SEPARATORS, key=head.count)
+    if len(fields) > 1 or better not in head:
+        return None
+    shown = r"\t" if better == "\t" else better
+    return DataError(
+        f"the first row of {path} is {shortened(repr(head.strip()))}, which {separator!r} does not split into columns. "
+        f"Pass separator='{shown}' (command line: --separator '{shown}')"
+    )
 
 
 def _detect_separator(head: str, path: Path) -> str:
@@ -140,7 +162,7 @@ def _detect_separator(head: str, path: Path) -> str:
             "Replace it first, for example: sed 's/::/\\t/g' ratings.dat > ratings.tsv"
         )
     # The most frequent separator. If none occurs it is a comma, so that an error shows the whole line as one name.
-    return max(",\t;|", key=head.count)
+    return max(_SEPARATORS, key=head.count)
 
 
 def _fields(head: str, separator: str, quote: str | None, path: Path) -> list[str]:
@@ -227,9 +249,23 @@ def _without_blank_lines(layout: _Layout, frame: pl.DataFrame) -> Table:
     # All columns of a blank line are empty, so checking the first one, mostly the user, settles the usual case.
     if frame.to_series(0).null_count() == 0:
         return every_row
-    empty = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
-    blank = sum(not (line or "").strip() for line in read_lines(layout.path)[layout.skipped :])
-    if blank != empty.sum():  # a row of separators only is not a blank line but a row without ids
+    empty = frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+    if not empty.any():
         return every_row
-    rows = np.flatnonzero(~empty.to_numpy()) + first_row
-    return Table(frame.filter(~empty), (Piece(source, len(rows), rows=rows),), layout.ignored, untyped=True)
+    # A row of separators only is empty but no blank line: it is a row without ids, which an error should name.
+    kept = ~(empty & _blank_rows(layout, frame.height, empty))
+    return every_row.keep(kept)
+
+
+def _blank_rows(layout: _Layout, count: int, empty: BoolArray) -> BoolArray:
+    """Which of the rows are blank lines; ``empty`` says which have no values."""
+    lines = [line or "" for line in read_lines(layout.path)[layout.skipped :]]
+    if len(lines) != count and layout.quote is not None:  # a quoted field goes on in the next line
+        records = csv.reader((f"{line}\n" for line in lines), delimiter=layout.separator, quotechar=layout.quote)
+        try:
+            lines = [layout.separator.join(fields) for fields in records]
+        except csv.Error:  # a field of more than 131,072 characters
+            lines = []
+    blank = np.array([not line.strip() for line in lines], dtype=bool)
+    # Where rows cannot be matched with lines, either all empty rows are blank lines or none counts as one.
+    return blank if len(blank) == count else np.full(count, blank.sum() == empty.sum())

@@ -74,6 +74,11 @@ def _read_path(path: Path, options: _Options, stream: bool = False) -> Table:
             raise DataError(f"{path} does not exist. Check the path; relative paths start at {Path.cwd()}")
         if path.is_dir():
             return read_parquet_folder(path, options.columns, options.expected)
+        if not path.is_file():
+            raise DataError(
+                f"{path} is {'a pipe' if path.is_fifo() else 'not a file'}, and a log is read more than once. "
+                "Write the rows to a file first and name that file"
+            )
         if path.stat().st_size == 0:
             raise DataError(f"{path} is empty (0 bytes)")
         return _read_file(path, options, stream)

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from icpe.data.readers.column_mapping import Columns, ExpectedColumns, pick_columns
 from icpe.data.readers.table import Piece, Table
+from icpe.data.readers.text_lines import blank_lines
 from icpe.errors import DataError
 
 
@@ -32,4 +34,6 @@ def read_json_lines(path: Path, columns: Columns | None, expected: ExpectedColum
             )
     chosen = frame.select(pl.col(theirs).alias(ours) for ours, theirs in picked.items())
     ignored = tuple(name for name in frame.columns if name not in picked.values())
-    return Table(chosen, (Piece(str(path), frame.height),), ignored)
+    blank = blank_lines(path)  # they are skipped, but messages count them
+    rows = np.setdiff1d(np.arange(1, frame.height + len(blank) + 1), blank) if len(blank) else None
+    return Table(chosen, (Piece(str(path), frame.height, rows=rows),), ignored)

@@ -6,9 +6,11 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from icpe.errors import DataError
+from icpe.types import IntArray
 
 COMPRESSED = (".gz", ".zst", ".zstd")
 
@@ -22,6 +24,21 @@ def read_lines(path: Path, count: int | None = None) -> list[str | None]:
         path, has_header=False, separator=_NO_SEPARATOR, quote_char=None, n_rows=count, infer_schema=False, glob=False
     )
     return frame.to_series().to_list() if frame.width else []
+
+
+def blank_lines(path: Path) -> IntArray:
+    """The numbers of the blank lines of a text file, counted from 1."""
+    lines = pl.scan_csv(
+        path,
+        has_header=False,
+        separator=_NO_SEPARATOR,
+        quote_char=None,
+        infer_schema=False,
+        new_columns=["line"],
+        glob=False,
+    )
+    blank = pl.col("line").fill_null("").str.strip_chars() == ""
+    return lines.with_row_index("number", 1).filter(blank).collect()["number"].to_numpy().astype(np.int64)
 
 
 def first_line(path: Path) -> tuple[str, int]:

@@ -15,6 +15,7 @@ TimeUnit = Literal["auto", "min", "s", "ms", "us", "ns"]
 _MICROSECONDS = {"day": 86_400e6, "min": 60e6, "s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _LATEST = 253_402_300_800 * 10**6  # the end of the year 9999, in microseconds
 _ISO_FORMS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f%z", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M%z")
+_REMEDY = "Convert other dates to ISO 8601, such as 2024-11-04 12:59, or leave the column out"
 _EXAMPLES = "expected Unix seconds or milliseconds (1546272009), an ISO time (2019-01-31T16:00:09) or a date"
 
 
@@ -39,7 +40,8 @@ def parse_times(table: Table, column: str, unit: TimeUnit = "auto") -> IntArray:
     else:
         raise DataError(f"{table.source}: {column!r} has the type {values.dtype}; {_EXAMPLES}")
     if times.null_count():
-        raise table.wrong_value(column, times.is_null(), f"cannot be read as a time; {_EXAMPLES}")
+        wrong = table.wrong_value(column, times.is_null(), f"cannot be read as a time; {_EXAMPLES}")
+        raise DataError(f"{wrong}. {_REMEDY}") if values.dtype == pl.String else wrong
     array = times.to_numpy()
     if array.min(initial=0) < 0:
         raise table.wrong_value(column, times < 0, "is before 1970; times must not be negative")

@@ -20,6 +20,7 @@ def check_whole(name: str, value: Any, least: int, most: int | None = 2**31 - 1)
     """
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or int(value) < least or (most is not None and int(value) > most):
-        upper = "up" if most is None else f"to {most:,}"
-        raise ConfigError(f"{name} is {value!r}; expected a whole number from {least} {upper}. Pass another {name}")
+        too_large = whole and int(value) >= least
+        upper = f"to {most:,}" if too_large else "up"
+        raise ConfigError(f"{name} is {value!r}; expected a whole number from {least} {upper}")
     return int(value)

@@ -145,13 +145,14 @@ def _headline(audit: Audit, columns: Sequence[ResultColumn]) -> Headline:
     """For each set, what niche items, different users and accuracy get, in a sentence each, and details below."""
     first, *others = audit.sets
     if not others:
-        shown = exposure_sentence(first.label, first.values, audit.n, audit.log, "log")
+        shown = exposure_sentence(_quoted(first), first.values, audit.n, audit.log, "log")
         lead = [shown, users_sentence(audit, first), accuracy_sentence(audit, first)]
         return _paragraphs(lead, recall_sentences(columns, 0))
     pairs: Headline = []
     for at, one in enumerate(others, 1):
-        compared = f"{recall_sentences(columns, at)} {better_sentence(one.label, first.label, at, columns)}".strip()
-        shown = exposure_comparison(one.label, one.values, first.label, first.values, audit.n)
+        better = better_sentence(_quoted(one), _quoted(first), at, columns)
+        compared = f"{recall_sentences(columns, at)} {better}".strip()
+        shown = exposure_comparison(_quoted(one), one.values, _quoted(first), first.values, audit.n)
         lead = [shown, users_sentence(audit, one, first), accuracy_sentence(audit, one, first)]
         pairs += _paragraphs(lead, compared)
     return pairs
@@ -161,6 +162,11 @@ def _paragraphs(lead: Sequence[str], details: str) -> Headline:
     """Each sentence in large type, and the details below the last."""
     *earlier, last = lead
     return [*((sentence, "") for sentence in earlier), (last, details)]
+
+
+def _quoted(one: AuditedLists) -> str:
+    """The name of a set inside a sentence. People choose it, and files are often called what other words mean."""
+    return f"'{one.label}'"
 
 
 def _title(audit: Audit) -> str:

@@ -8,7 +8,7 @@ from icpe import columns as col
 from icpe.data.item_info import item_column
 from icpe.metrics.groups import exposure_by_group
 from icpe.recommender import Model
-from icpe.recommender.ids import parse_ids
+from icpe.recommender.ids import parse_known_users
 from icpe.report import sentences
 from icpe.report.dial_lists import further_settings, representative_users
 from icpe.report.figures import exposure, fronts, icpe, training
@@ -133,7 +133,7 @@ def user_cards(runs: Sequence[RunRecord], users: Sequence[str] = (), turned: boo
     """
     log, further = runs[0].model.log, _turned(runs) if turned else []
     models = [*((run.label, run.model) for run in runs), *further]
-    chosen = parse_ids(users, log.users, "user")
+    chosen = parse_known_users(users, log)
     if not chosen:
         chosen = representative_users([model for _, model in models], LENGTH) if further else typical_users(log)
     lists = {user: [(label, model.recommend([user], LENGTH)[col.ITEM]) for label, model in models] for user in chosen}
