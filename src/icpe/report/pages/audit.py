@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from icpe.audit import Audit, History, Verdict
+from icpe.audit import Audit, AuditedLists, History, Verdict
 from icpe.data.lookup import positions
 from icpe.errors import DataError
 from icpe.report.audit_bias import (
