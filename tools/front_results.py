@@ -252,9 +252,11 @@ def best_newer(name: str) -> dict[str, float]:
 
 def place_of(text: str, place: str) -> re.Match[str]:
     """The content between the marks of a place."""
-    found = re.search(rf"(?<=<!-- {re.escape(place)} -->\n).*?(?=\n<!-- end -->)", text, re.DOTALL)
+    # It stops at the next mark, so that a place without a line cannot take in the places after it.
+    inside = r"(?:(?!<!-- ).)*?(?=\n<!-- end -->)"
+    found = re.search(rf"(?<=<!-- {re.escape(place)} -->\n){inside}", text, re.DOTALL)
     if found is None:
-        raise SystemExit(f"a page has no place <!-- {place} --> … <!-- end -->")
+        raise SystemExit(f"a page has no place <!-- {place} --> … <!-- end -->, with a line in between")
     return found
 
 

@@ -87,7 +87,7 @@ def test_refuses_to_turn_the_dial_of_a_run_that_began_without(icpe, tmp_path):
     words = ["train", "demo", *TRAINED_WITH.split(), "--goal", "traffic", "--resume", "-o", tmp_path / "run"]
     code, _, err = icpe(*words)
     assert code == 2
-    assert "'goal': 'traffic'" in err
+    assert "its train.goal is 'none', but this run has 'traffic'" in err
 
 
 def test_refuses_to_resume_with_other_settings(icpe, tmp_path):

@@ -98,7 +98,7 @@ def test_the_history_of_a_new_user_does_not_change_the_list(kind):
 
 
 def test_settings():
-    assert Popularity(MF()).settings.as_dict() == Random(MF()).settings.as_dict() == {"beta": None}
+    assert Popularity(MF()).settings.as_dict() == Random(MF()).settings.as_dict() == {"beta": None, "boost": None}
     with pytest.raises(ConfigError, match="no setting 'reg'"):
         Popularity(MF(), reg=0.1)
     with pytest.raises(ConfigError, match="backbone is None"):

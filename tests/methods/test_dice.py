@@ -558,13 +558,13 @@ def test_half_the_width_has_as_many_parameters_as_normal():
 
 def test_settings_that_the_data_decide_are_left_open_and_the_defaults_are_searched():
     settings = DICE(MF()).settings.as_dict()
-    given = {"margin": 3.0, "conformity_weight": 0.2, "rank_by": "total", "beta": 0.5}
+    given = {"margin": 3.0, "conformity_weight": 0.2, "rank_by": "total", "beta": 0.5, "boost": 0.1}
     assert {name for name, value in settings.items() if value is None} == set(given)
     assert DICE(MF(), **given).settings.as_dict() == settings | given
     searched = DICE.Settings.search_space()
     assert set(searched) == {"interest_weight", "discrepancy_weight", "decay", "margin_scale"}
     assert all(settings[name] in values for name, values in searched.items())
-    assert [one.name for one in DICE.Settings.declared() if one.ranking] == ["beta", "rank_by"]
+    assert [one.name for one in DICE.Settings.declared() if one.ranking] == ["beta", "boost", "rank_by"]
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,7 @@ def test_defaults():
         "reg": 1e-5,
         "norm_power": 0.0,
         "beta": None,
+        "boost": None,
     }
     assert Normal(LightGCN()).settings.as_dict()["reg"] == 1e-4
     assert Normal(MF(), loss="softmax").negatives == Negatives(256, shared=True)
@@ -290,7 +291,7 @@ def test_registry(name):
         ("norml", {}, "unknown method 'norml'; did you mean 'normal'? Known: normal"),
         ("xyz", {}, "unknown method 'xyz'. Known: normal"),
         ("normal", {"regg": 1}, "method 'normal' has no setting 'regg'; did you mean 'reg'?"),
-        ("normal", {"xyz": 1}, "method 'normal' has no setting 'xyz'; it has reg, beta, loss, negatives, temperature, neg_weight"),
+        ("normal", {"xyz": 1}, "method 'normal' has no setting 'xyz'; it has reg, beta, boost, loss, negatives, temperature, neg_weight"),
     ],
 )  # fmt: skip
 def test_wrong_names(name, settings, message):

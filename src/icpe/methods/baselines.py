@@ -103,7 +103,7 @@ class Random(Baseline):
     Example:
         >>> from icpe.backbones import MF
         >>> Random(MF()).settings.as_dict()
-        {'beta': None}
+        {'beta': None, 'boost': None}
     """
 
     name: ClassVar[str] = "random"
