@@ -11,16 +11,16 @@ import numpy as np
 import torch
 
 from icpe.ranking.sweep import item_bias
-from icpe.ranking.tables import with_bias
+from icpe.ranking.tables import ScoreTable, with_bias
 from icpe.recommender.dial import Wish, setting_that_keeps
 from icpe.recommender.front import SETTING, SHARES, Front
 from icpe.recommender.validation import Validator
 from icpe.train.dial import dial_direction, niche_direction
 from icpe.train.method import TrainingMethod
+from icpe.types import FloatArray
 
-_TRIED = (
-    5  # settings of the dial to which boosts are added: the most accurate one, and the next ones towards head items
-)
+# Settings of the dial to which boosts are added: the most accurate one, and the next ones towards head items.
+_TRIED = 5
 _AROUND = 0.05  # boosts are measured at the wished niche share and this far from it
 
 
@@ -43,7 +43,8 @@ def boosted_setting(validator: Validator, method: TrainingMethod, wish: Wish) ->
     front = validator.meter.front(scores, direction, [*placed, 0.0], validator.hide)
     enough = (wish.keep or 0.0) * float(front["ndcg"].max())
     found = []
-    for beta, curve in _curves(validator, method, front, wish):
+    boosts = _boosts(validator, scores, direction, -niche_direction(method, validator.train), front, wish)
+    for beta, curve in [(None, front), *boosts]:
         if wish.niche_share is None and curve["ndcg"].max() >= enough:
             setting = setting_that_keeps(curve, enough)
         elif wish.niche_share is not None and curve["apt"].min() <= wish.niche_share <= curve["apt"].max():
@@ -57,21 +58,25 @@ def boosted_setting(validator: Validator, method: TrainingMethod, wish: Wish) ->
     return max(found)[1]
 
 
-def _curves(
-    validator: Validator, method: TrainingMethod, front: Front, wish: Wish
-) -> Iterator[tuple[float | None, Front]]:
-    """Yield the front of the dial with None, then fronts of boosts, each with the setting of the dial it belongs to.
+def _boosts(
+    validator: Validator, scores: ScoreTable, direction: FloatArray, lowered: FloatArray, front: Front, wish: Wish
+) -> Iterator[tuple[float, Front]]:
+    """Yield settings of the dial, each with a front of boosts.
 
-    The settings of these are boosts with a minus sign: as along the dial, larger settings mean fewer niche items.
+    Args:
+        validator: what measures fronts on the validation part.
+        scores: the scores without dial and boost.
+        direction: the direction of the dial.
+        lowered: the direction of the boost with a minus sign. A setting along it is a boost with a minus sign, too, so
+            that larger settings mean fewer niche items, as they do along the dial.
+        front: the front of the dial alone.
+        wish: what to reach.
     """
-    yield None, front
-    scores, direction = method.scores(), dial_direction(method, validator.train)
-    lowered = -niche_direction(method, validator.train)
     share = wish.niche_share
     shares = SHARES if share is None else [min(max(share + step, 0.0), 1.0) for step in (-_AROUND, 0.0, _AROUND)]
     best = int(np.argmax(front["ndcg"]))
     for beta in front[SETTING][best : best + _TRIED].tolist():
         table = with_bias(scores, item_bias(direction, beta))
         placed = validator.settings_for(shares, table, lowered).values()
-        boosts = [setting for setting in placed if setting < 0]
-        yield beta, validator.meter.front(table, lowered, [*boosts, 0.0], validator.hide)
+        settings = [setting for setting in placed if setting < 0]
+        yield beta, validator.meter.front(table, lowered, [*settings, 0.0], validator.hide)
